@@ -1,0 +1,79 @@
+"""The only write path: `apply`. Every face of planctl, and every Python caller that wants rules, comes through here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from planctl import rules
+from planctl.change import Change
+from planctl.operations import Operation
+from planctl.plan import Plan
+
+if TYPE_CHECKING:
+    from planctl.stores.base import BaseStore, PlanStore
+
+T = TypeVar('T')
+
+Request: TypeAlias = Operation | Callable[[Plan], Iterable[Operation]]
+"""An operation, or a pure function that makes operations from the stored plan, inside the transaction."""
+
+
+async def apply(
+    store: BaseStore | PlanStore,
+    *requests: Request,
+    actor: str = 'python',
+    label: str | None = None,
+    now: float | None = None,
+    key: str | None = None,
+) -> Change:
+    """Apply operations to the store's plan, all or nothing, in one transaction, and return what changed.
+
+    Operations given together are judged together, in any order. `actor` and `label` go into the log; `now` is in
+    seconds since the epoch, the clock's by default. A `key` that was seen before returns the first change and changes
+    nothing. Raises `InputError`, `NotFound` and `Refused` from the rules and `StorageError` from the store; then
+    nothing was changed.
+    """
+    from planctl.stores.adapter import inner
+
+    moment = time.time() if now is None else now
+
+    def edit(plan: Plan) -> Change:
+        return rules.apply(plan, expand(plan, requests), actor=actor, now=moment)
+
+    return await inner(store).update(edit, actor=actor, label=label or label_of(requests), now=moment, key=key)
+
+
+async def read(store: BaseStore | PlanStore) -> Plan:
+    """Return one snapshot of the store's plan. Raises `StorageError`."""
+    from planctl.stores.adapter import inner
+
+    return await inner(store).read()
+
+
+def expand(plan: Plan, requests: Iterable[Request]) -> list[Operation]:
+    """Return the operations that the requests come to on this plan."""
+    operations: list[Operation] = []
+    for request in requests:
+        if callable(request):
+            operations.extend(request(plan))
+        else:
+            operations.append(request)
+    return operations
+
+
+def label_of(requests: Iterable[Request]) -> str:
+    """Return the kinds of the operations, each once, as the log names what was done."""
+    kinds = dict.fromkeys('edit' if callable(request) else request.kind for request in requests)
+    return ', '.join(kinds) or 'nothing'
+
+
+def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine of a store that never suspends, without an event loop; importing asyncio costs a command 50 %."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError('this store needs an event loop')

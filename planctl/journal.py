@@ -1,0 +1,162 @@
+"""What is written down of a change: log rows for people and undo, and the reply kept for a keyed operation. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from planctl.change import Change, Remark, StepChange, difference
+from planctl.plan import STATUSES, Plan, Progress, Step, next_id_after, progress
+
+OTHER = 'other'
+"""The actor of what another program wrote without planctl."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One changed step of one revision; an empty `id` is the session's own objective and brief.
+
+    `before` and `after` are JSON objects as `step_record` makes them, or `None`. `at` is in seconds since the epoch.
+    """
+
+    revision: int
+    number: int
+    id: str
+    at: float
+    actor: str
+    operation: str
+    before: str | None
+    after: str | None
+
+
+def log_rows(change: Change, *, actor: str, operation: str, at: float) -> list[LogRow]:
+    """Return the rows to be logged for a change, in its own order; none for a change of leases alone."""
+    if not change.changed:
+        return []
+    records: list[tuple[str, Any, Any]] = []
+    described = {
+        name: (getattr(change.before, name), getattr(change.after, name))
+        for name in ('objective', 'brief')
+        if getattr(change.before, name) != getattr(change.after, name)
+    }
+    if described:
+        sides = [{name: pair[side] for name, pair in described.items()} for side in (0, 1)]
+        records.append(('', sides[0], sides[1]))
+    for step in change.steps:
+        before, after = _record(step.before, step, step.was_after), _record(step.after, step, step.now_after)
+        if before != after:
+            records.append((step.step.id, before, after))
+    return [
+        LogRow(change.after.revision, number, step_id, at, actor, operation, _dump(before), _dump(after))
+        for number, (step_id, before, after) in enumerate(records)
+    ]
+
+
+def _record(step: Step | None, change: StepChange, behind: str | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    record = step_record(replace(step, lease=None))
+    if change.moved or change.before is None or change.after is None:
+        record['behind'] = behind
+    return record
+
+
+def _dump(record: Mapping[str, Any] | None) -> str | None:
+    return None if record is None else json.dumps(record, ensure_ascii=False, separators=(',', ':'))
+
+
+_DEFAULTS = {f.name: f.default for f in fields(Step)}
+
+
+def step_record(step: Step) -> dict[str, Any]:
+    """Return a step as a JSON object; fields that have their default are left out."""
+    record: dict[str, Any] = {}
+    for name, default in _DEFAULTS.items():
+        value = getattr(step, name)
+        if value != default:
+            record[name] = list(value) if name == 'depends_on' else value.value if name == 'status' else value
+    return record
+
+
+def step_of(record: Mapping[str, Any]) -> Step:
+    """Return the step of a record that `step_record` made; keys that are not fields are ignored."""
+    given = {name: record[name] for name in _DEFAULTS if name in record}
+    if 'status' in given:
+        given['status'] = STATUSES[given['status']]
+    if 'depends_on' in given:
+        given['depends_on'] = tuple(given['depends_on'])
+    return Step(**given)
+
+
+# --- The reply of a keyed operation ---------------------------------------------------------------------------
+
+
+def dump_reply(change: Change) -> str:
+    """Return what has to be kept of a change so that its reply can be given again: the difference, never the plan."""
+    return json.dumps(
+        {
+            'steps': [
+                {
+                    'before': None if c.before is None else step_record(c.before),
+                    'after': None if c.after is None else step_record(c.after),
+                    'was_after': c.was_after,
+                    'now_after': c.now_after,
+                    'moved': c.moved,
+                }
+                for c in change.steps
+            ],
+            'remarks': [[remark.code, *remark.ids] for remark in change.remarks],
+            'progress': {f.name: getattr(change.progress, f.name) for f in fields(Progress)},
+        },
+        ensure_ascii=False,
+        separators=(',', ':'),
+    )
+
+
+def load_reply(reply: str, plan: Plan) -> Change:
+    """Return the change that `dump_reply` kept; `plan` is the plan as it is now."""
+    record = json.loads(reply)
+    steps = tuple(
+        StepChange(
+            None if c['before'] is None else step_of(c['before']),
+            None if c['after'] is None else step_of(c['after']),
+            c['was_after'],
+            c['now_after'],
+            c['moved'],
+        )
+        for c in record['steps']
+    )
+    remarks = tuple(Remark(code, tuple(ids)) for code, *ids in record['remarks'])
+    return Change(plan, plan, steps, remarks, Progress(**record['progress']), replayed=True)
+
+
+def replayed(first: Change, plan: Plan) -> Change:
+    """Return the first change of a key again, on the plan as it is now."""
+    return replace(first, before=plan, after=plan, replayed=True)
+
+
+# --- What other programs wrote --------------------------------------------------------------------------------
+
+
+def foreign(known: Plan, steps: Sequence[Step]) -> Change | None:
+    """Return the change that another program made: from the plan as planctl last wrote it to the steps as they are.
+
+    `None` when nothing differs. It is a revision of its own, to be logged with the actor `OTHER`.
+    """
+    changes = difference(known.steps, steps)
+    if not changes:
+        return None
+    after = replace(
+        known,
+        steps=tuple(steps),
+        revision=known.revision + 1,
+        next_id=next_id_after(known.next_id, (step.id for step in steps)),
+    )
+    return Change(known, after, changes, progress=progress(steps))
+
+
+def ids_of(changes: Iterable[StepChange]) -> tuple[str, ...]:
+    """Return the ids of changed steps."""
+    return tuple(change.step.id for change in changes)

@@ -1,0 +1,185 @@
+"""The records: a plan, its steps and what they are called. Standard library only; nothing here decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from planctl.errors import InvalidId, InvalidName, StepNotFound
+from planctl.sanitize import clean
+
+
+class TaskStatus(str, Enum):
+    """Where a step stands. Completed and cancelled are *resolved*; the other three are *open*."""
+
+    pending = 'pending'
+    in_progress = 'in_progress'
+    completed = 'completed'
+    cancelled = 'cancelled'
+    blocked = 'blocked'
+
+    @property
+    def resolved(self) -> bool:
+        """Whether nobody has to wait for the step any more."""
+        return self is _COMPLETED or self is _CANCELLED
+
+
+_COMPLETED, _CANCELLED = TaskStatus.completed, TaskStatus.cancelled
+
+STATUSES: Mapping[str, TaskStatus] = {status.value: status for status in TaskStatus}
+"""Status by name. A look-up here costs a tenth of `TaskStatus(name)`, which counts when 1,000 rows are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a plan. Times are seconds since the epoch, UTC.
+
+    Only a step in progress has an owner, a lease and a start. A lease without end is `None`: the step is worked on,
+    but anybody may take it over.
+    """
+
+    id: str
+    content: str
+    status: TaskStatus = TaskStatus.pending
+    active_form: str = ''
+    parent_id: str | None = None
+    depends_on: tuple[str, ...] = ()
+    owner: str | None = None
+    lease: float | None = None
+    started_at: float | None = None
+    note: str = ''
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the step is completed or cancelled."""
+        return self.status is _COMPLETED or self.status is _CANCELLED
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many steps of a plan stand where, and what that makes of the plan."""
+
+    total: int = 0
+    pending: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    cancelled: int = 0
+    blocked: int = 0
+
+    @property
+    def resolved(self) -> int:
+        """The number of completed and cancelled steps."""
+        return self.completed + self.cancelled
+
+    @property
+    def open(self) -> int:
+        """The number of steps that are not resolved."""
+        return self.total - self.resolved
+
+    @property
+    def finished(self) -> bool:
+        """Every step is resolved and at least one was completed."""
+        return self.open == 0 and self.completed > 0
+
+    @property
+    def abandoned(self) -> bool:
+        """Every step was cancelled."""
+        return self.open == 0 and self.total > 0 and self.completed == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One session's plan: everything that is stored of it, in one snapshot.
+
+    `revision` grows by one with each transaction that changed something; 0 was never written. `next_id` is the id
+    that the next step made without one gets. `owner` and `lease` say which run works on the session, and until when.
+    """
+
+    session: str = 'default'
+    revision: int = 0
+    next_id: int = 1
+    objective: str = ''
+    brief: str = ''
+    steps: tuple[Step, ...] = ()
+    owner: str | None = None
+    lease: float | None = None
+    _index: dict[str, Step] | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def index(self) -> Mapping[str, Step]:
+        """The steps by id, built once."""
+        if self._index is None:
+            object.__setattr__(self, '_index', {step.id: step for step in self.steps})
+        assert self._index is not None
+        return self._index
+
+    def get(self, step_id: str) -> Step | None:
+        """Return the step with this exact id, or `None`."""
+        return self.index.get(step_id)
+
+    def step(self, step_id: str) -> Step:
+        """Return the step with this exact id; `StepNotFound` names the id when there is none."""
+        step = self.index.get(step_id)
+        if step is None:
+            raise StepNotFound(f'there is no step {clean(step_id)!r} in this plan', ids=[step_id])
+        return step
+
+    @property
+    def progress(self) -> Progress:
+        """Count the steps by status."""
+        return progress(self.steps)
+
+
+def progress(steps: Iterable[Step]) -> Progress:
+    """Count steps by status."""
+    counts = dict.fromkeys(STATUSES, 0)
+    total = 0
+    for step in steps:
+        counts[step.status.value] += 1
+        total += 1
+    return Progress(total=total, **counts)
+
+
+_ID = re.compile(r'[^\s<>-][^\s<>]{0,63}')
+_TABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]{0,62}')
+
+
+def check_id(step_id: str) -> str:
+    """Return an id that somebody chose, or raise `InvalidId`."""
+    if _ID.fullmatch(step_id) is None or not step_id.isprintable():
+        raise InvalidId(f'{clean(step_id)[:80]!r} cannot be a step id: {InvalidId.__doc__}')
+    return step_id
+
+
+def check_session(session: str) -> str:
+    """Return a session name of 1 to 200 characters without control characters, or raise `InvalidName`."""
+    if not 1 <= len(session) <= 200 or clean(session.replace(' ', '_')) != session.replace(' ', '_'):
+        raise InvalidName('a session name has 1 to 200 characters and no control characters')
+    return session
+
+
+def check_table(table: str) -> str:
+    """Return a table name that is a plain SQL identifier, or raise `InvalidName`."""
+    if _TABLE.fullmatch(table) is None:
+        raise InvalidName(
+            f'invalid table name {clean(table)[:80]!r}: letters, digits and _, no digit first, at most 63'
+        )
+    return table
+
+
+def next_id_after(next_id: int, ids: Iterable[str]) -> int:
+    """Return the counter moved past every canonical integer below 1,000,000 among `ids`."""
+    for step_id in ids:
+        if step_id.isdecimal() and step_id.isascii() and len(step_id) <= 6 and (step_id[0] != '0' or step_id == '0'):
+            next_id = max(next_id, int(step_id) + 1)
+    return next_id
+
+
+def fingerprint(step: Step) -> str:
+    """Return a short digest of what a reader of the step is shown, to tell later whether it changed since."""
+    from hashlib import blake2b
+
+    shown = (step.content, step.status.value, step.active_form, step.parent_id, step.depends_on, step.note)
+    return blake2b(repr(shown).encode('utf-8', 'replace'), digest_size=6).hexdigest()

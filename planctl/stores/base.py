@@ -1,0 +1,245 @@
+"""What a store is. Inside, two methods (`BaseStore`); outside, the six of the reference (`PlanStore`). No rules."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from planctl.change import Change, difference
+from planctl.errors import DuplicateId
+from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, next_id_after, progress
+from planctl.sanitize import clean
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from planctl.items import PlanEventEmitter, PlanItem
+
+EditFunction: TypeAlias = Callable[[Plan], Change]
+"""A pure function from the stored plan to a change of it. A store may call it more than once in a transaction."""
+
+
+@runtime_checkable
+class PlanStore(Protocol):
+    """An ordered list of plan steps: storage without rules. Any class with these six methods is a store.
+
+    Items that come out are detached copies: changing one changes nothing stored.
+    """
+
+    async def get_items(self) -> list[PlanItem]:
+        """Return every step, in order."""
+        ...
+
+    async def set_items(self, items: list[PlanItem]) -> None:
+        """Replace the whole list."""
+        ...
+
+    async def get_item(self, item_id: str) -> PlanItem | None:
+        """Return the step with this id, or `None`."""
+        ...
+
+    async def add_item(self, item: PlanItem) -> PlanItem:
+        """Append a step and return it; `ValueError` when its id is there already."""
+        ...
+
+    async def update_item(
+        self,
+        item_id: str,
+        *,
+        content: str | None = None,
+        status: TaskStatus | None = None,
+        active_form: str | None = None,
+        parent_id: str | None = None,
+        depends_on: list[str] | None = None,
+    ) -> PlanItem | None:
+        """Change the fields that are not `None`; return the step, or `None` when there is none with this id."""
+        ...
+
+    async def remove_item(self, item_id: str) -> bool:
+        """Remove a step and return whether it was there."""
+        ...
+
+
+class BaseStore(ABC):
+    """A store that can do one transaction: read the plan, call a pure function on it, store the difference.
+
+    A subclass implements `read` and `update` for one session; the six methods of `PlanStore` come from here. Calls of
+    one event loop take effect in the order in which they were made.
+    """
+
+    @abstractmethod
+    async def read(self) -> Plan:
+        """Return one consistent snapshot of the session; an empty plan of revision 0 when it was never written.
+
+        Raises `StorageError`. Never creates or changes anything.
+        """
+
+    @abstractmethod
+    async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
+        """Call `edit` on the stored plan and store what it changed, with its log rows, in one transaction.
+
+        `actor` and `label` (what was done) and `now` (seconds since the epoch) go into the log. What `edit` raises
+        comes out and nothing is stored. With a `key` that was stored before, nothing is done and the first change is
+        returned, `replayed`. Raises `StorageError`; then nothing is stored either.
+        """
+
+    _emitter: PlanEventEmitter | None = None
+
+    async def _announce(self, change: Change, label: str) -> None:
+        """Fire the deprecated callbacks. As in the reference, whole-plan writes are silent."""
+        if self._emitter is not None and label not in ('replace', 'set_items'):
+            from planctl.items import announce
+
+            await announce(self._emitter, change)
+
+    async def aclose(self) -> None:  # noqa: B027 - a store that holds nothing has nothing to close
+        """Close what the store holds open. It can be used again afterwards."""
+
+    async def __aenter__(self) -> Self:
+        """Hold what the store needs open until `__aexit__`."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # --- The six methods of `PlanStore`, each one transaction ---------------------------------------------------
+
+    async def get_items(self) -> list[PlanItem]:
+        """Return every step, in order, as detached copies."""
+        from planctl.items import item_of
+
+        return [item_of(step) for step in (await self.read()).steps]
+
+    async def get_item(self, item_id: str) -> PlanItem | None:
+        """Return a detached copy of the step with this id, or `None`."""
+        from planctl.items import item_of
+
+        step = (await self.read()).get(item_id)
+        return None if step is None else item_of(step)
+
+    async def set_items(self, items: list[PlanItem]) -> None:
+        """Replace the whole list. `DuplicateId` (a ValueError) when two items share an id; then nothing changes."""
+        stored = [_step_of(item) for item in items]
+        seen: set[str] = set()
+        for step in stored:
+            if step.id in seen:
+                raise DuplicateId(f'two items have the id {step.id!r}', ids=[step.id])
+            seen.add(step.id)
+        await self._store('set_items', lambda plan: [_keep_own(plan.get(step.id), step) for step in stored])
+
+    async def add_item(self, item: PlanItem) -> PlanItem:
+        """Append a step and return it as stored; `DuplicateId` (a ValueError) when its id is there already."""
+        from planctl.items import item_of
+
+        step = _step_of(item)
+
+        def append(plan: Plan) -> list[Step]:
+            if plan.get(step.id) is not None:
+                raise DuplicateId(f'a step with the id {step.id!r} is already in this plan', ids=[step.id])
+            return [*plan.steps, step]
+
+        await self._store('add_item', append)
+        return item_of(step)
+
+    async def update_item(
+        self,
+        item_id: str,
+        *,
+        content: str | None = None,
+        status: TaskStatus | None = None,
+        active_form: str | None = None,
+        parent_id: str | None = None,
+        depends_on: list[str] | None = None,
+    ) -> PlanItem | None:
+        """Change the fields that are not `None`; return the step as stored, or `None` when there is none."""
+        from planctl.items import PlanItem, item_of
+
+        given: dict[str, Any] = {
+            'content': content,
+            'status': status,
+            'active_form': active_form,
+            'parent_id': parent_id,
+            'depends_on': depends_on,
+        }
+        fields = {name: value for name, value in given.items() if value is not None}
+
+        def put(plan: Plan) -> list[Step]:
+            step = plan.get(item_id)
+            if step is None:
+                return list(plan.steps)
+            merged = PlanItem.model_validate(item_of(step).model_dump() | fields)
+            return [_keep_own(step, _step_of(merged)) if s is step else s for s in plan.steps]
+
+        change = await self._store('update_item', put)
+        step = change.after.get(item_id)
+        return None if step is None else item_of(step)
+
+    async def remove_item(self, item_id: str) -> bool:
+        """Remove a step and return whether it was there. References to it stay until the next operation settles."""
+        change = await self._store('remove_item', lambda plan: [s for s in plan.steps if s.id != item_id])
+        return bool(change.deleted)
+
+    async def _store(self, label: str, steps: Callable[[Plan], Sequence[Step]]) -> Change:
+        return await self.update(lambda plan: restate(plan, steps(plan)), actor='python', label=label, now=time.time())
+
+
+def deprecated_emitter(event_emitter: PlanEventEmitter | None) -> PlanEventEmitter | None:
+    """Return the emitter that a store was given, and warn when there is one."""
+    if event_emitter is not None:
+        warnings.warn(
+            'event_emitter is deprecated: use @agent.on_event with PlanCreatedEvent and its siblings',
+            DeprecationWarning,
+            stacklevel=3,
+        )
+    return event_emitter
+
+
+def restate(plan: Plan, steps: Sequence[Step]) -> Change:
+    """Return the change that makes `steps` the steps of `plan`, without any rule."""
+    changes = difference(plan.steps, steps)
+    if not changes:
+        return Change(plan, plan, progress=plan.progress)
+    ids = [change.step.id for change in changes if change.before is None]
+    after = replace(plan, steps=tuple(steps), revision=plan.revision + 1, next_id=next_id_after(plan.next_id, ids))
+    return Change(plan, after, changes, progress=progress(steps))
+
+
+def positions(current: dict[str, int], ids: Sequence[str]) -> dict[str, int]:
+    """Return a rising position for each of `ids`, keeping those of `current` where the order allows."""
+    placed: dict[str, int] = {}
+    last = -1
+    for step_id in ids:
+        at = current.get(step_id)
+        last = last + 1 if at is None or at <= last else at
+        placed[step_id] = last
+    return placed
+
+
+def _step_of(item: PlanItem) -> Step:
+    from planctl.errors import BlankText
+
+    content = clean(item.content)
+    if not content:
+        raise BlankText
+    return Step(
+        id=check_id(item.id),
+        content=content,
+        status=STATUSES[item.status.value],
+        active_form=clean(item.active_form),
+        parent_id=item.parent_id,
+        depends_on=tuple(dict.fromkeys(item.depends_on)),
+    )
+
+
+def _keep_own(step: Step | None, stated: Step) -> Step:
+    """Keep of `step` what an item does not carry: who works on it and the note, as long as its status holds."""
+    if step is None or step.status is not stated.status:
+        return stated
+    return replace(stated, owner=step.owner, lease=step.lease, started_at=step.started_at, note=step.note)
