@@ -1,4 +1,4 @@
-"""A plan as plain text, for models and pipes: never coloured, cut, wrapped or ambiguous. Decides nothing about plans."""
+"""A plan as plain text, for models and pipes: never coloured, cut or wrapped. Decides nothing about plans."""
 
 from __future__ import annotations
 
