@@ -35,7 +35,7 @@ async def apply(
     nothing. Raises `InputError`, `NotFound` and `Refused` from the rules and `StorageError` from the store; then
     nothing was changed.
     """
-    from planctl.stores.adapter import inner
+    from planctl.stores.base import inner
 
     moment = time.time() if now is None else now
 
@@ -47,7 +47,7 @@ async def apply(
 
 async def read(store: BaseStore | PlanStore) -> Plan:
     """Return one snapshot of the store's plan. Raises `StorageError`."""
-    from planctl.stores.adapter import inner
+    from planctl.stores.base import inner
 
     return await inner(store).read()
 

@@ -6,29 +6,13 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import cast
 from weakref import WeakKeyDictionary
 
 from planctl.change import Change
 from planctl.errors import Unsupported
 from planctl.items import PlanItem, item_of
 from planctl.plan import STATUSES, Plan, Step, next_id_after
-from planctl.stores.base import BaseStore, EditFunction, PlanStore
-
-_SIX = ('get_items', 'set_items', 'get_item', 'add_item', 'update_item', 'remove_item')
-
-
-def inner(store: BaseStore | PlanStore) -> BaseStore:
-    """Return the store itself when its class is a `BaseStore` that overrides none of the six methods, else an adapter.
-
-    Never decided by `isinstance` with the protocol: a wrapper that overrides a method, or forwards unknown names to
-    the store that it wraps, must not be bypassed.
-    """
-    kind = type(store)
-    if issubclass(kind, BaseStore) and all(getattr(kind, name) is getattr(BaseStore, name) for name in _SIX):
-        return cast(BaseStore, store)
-    return SixMethodStore(store)
-
+from planctl.stores.base import BaseStore, EditFunction, PlanStore, inner
 
 class SixMethodStore(BaseStore):
     """Reads all, decides, and writes the difference with as few calls as it takes.

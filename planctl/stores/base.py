@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from planctl.change import Change, difference
 from planctl.errors import DuplicateId
@@ -188,6 +188,23 @@ class BaseStore(ABC):
 
     async def _store(self, label: str, steps: Callable[[Plan], Sequence[Step]]) -> Change:
         return await self.update(lambda plan: restate(plan, steps(plan)), actor='python', label=label, now=time.time())
+
+
+_SIX = ('get_items', 'set_items', 'get_item', 'add_item', 'update_item', 'remove_item')
+
+
+def inner(store: BaseStore | PlanStore) -> BaseStore:
+    """Return the store itself when its class is a `BaseStore` that overrides none of the six methods, else an adapter.
+
+    Never decided by `isinstance` with the protocol: a wrapper that overrides a method, or forwards unknown names to
+    the store that it wraps, must not be bypassed.
+    """
+    kind = type(store)
+    if issubclass(kind, BaseStore) and all(getattr(kind, name) is getattr(BaseStore, name) for name in _SIX):
+        return cast(BaseStore, store)
+    from planctl.stores.adapter import SixMethodStore  # asyncio and pydantic, which a plan command does not need
+
+    return SixMethodStore(store)
 
 
 def deprecated_emitter(event_emitter: PlanEventEmitter | None) -> PlanEventEmitter | None:
