@@ -1,6 +1,8 @@
 """`python -m planctl`: the same as the command `planctl`."""
 
+import sys
+
 from planctl.cli import main
 
 if __name__ == '__main__':
-    main()
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The table of commands and how each is built, only when it is asked for: building all costs what planctl costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping
+from importlib import import_module
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from planctl.cli.settings import with_globals
+
+COMMANDS: dict[str, str] = {
+    'show': 'planctl.cli.reading:show',
+    'next': 'planctl.cli.reading:next_steps',
+    'add': 'planctl.cli.changing:add',
+    'edit': 'planctl.cli.changing:edit',
+    'start': 'planctl.cli.changing:start',
+    'done': 'planctl.cli.changing:done',
+    'cancel': 'planctl.cli.changing:cancel',
+    'block': 'planctl.cli.changing:block',
+    'reopen': 'planctl.cli.changing:reopen',
+    'rm': 'planctl.cli.changing:remove',
+    'run': 'planctl.cli.run:run_command',
+    'where': 'planctl.cli.reading:where',
+}
+"""Each command and the function behind it, `function(settings, …options…) -> exit status`, in the order of the help.
+
+The docstring of the function is its help; a constant `EXAMPLES` of its module may map the command to an example.
+The module is imported for its help as well, so that it has to import lazily what is dear.
+"""
+
+
+def application() -> Any:
+    """Return the whole command line as one command."""
+    app = typer.Typer(cls=_Group, add_completion=True, pretty_exceptions_enable=False)
+    app.callback(invoke_without_command=True)(with_globals(_root, root=True))
+    return typer.main.get_command(app)
+
+
+def _root(ctx: typer.Context) -> int:
+    """Keep a plan, alone or with agents: what is to be done, what waits for what, what is done.
+
+    Without a command: show the plan.
+    """
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from planctl.cli.reading import show
+
+    return show(ctx.obj)
+
+
+class _Commands(MutableMapping[str, Any]):
+    """Command by name; builds one when it is looked up, and knows all the names before."""
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _build(name, COMMANDS[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Group(typer.core.TyperGroup):
+    """A group that does not build what it is not asked for."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Commands()
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names alone."""
+        return list(self.commands)
+
+
+def _build(name: str, where: str) -> Any:
+    module_name, _, function_name = where.partition(':')
+    module = import_module(module_name)
+    function: Callable[..., int] = getattr(module, function_name)
+    example: str | None = getattr(module, 'EXAMPLES', {}).get(name)
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(name, epilog=example and f'Example: {example}')(with_globals(function))
+    return typer.main.get_command(app)

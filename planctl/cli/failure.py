@@ -1,0 +1,73 @@
+"""How a command that cannot do what was asked ends: one line on stderr and an exit status. Decides nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from planctl.cli.output import complain, dump, flags
+from planctl.errors import AgentError, InputError, NotFound, PlanctlError, Refused, StorageError
+from planctl.sanitize import shown
+
+DONE = 0
+INTERNAL = 1
+USAGE = 2
+NOT_FOUND = 3
+REFUSED = 4
+STORAGE = 5
+UNFINISHED = 6
+AGENT = 7
+INTERRUPTED = 130
+
+_STATUS: tuple[tuple[type[PlanctlError], int], ...] = (
+    (InputError, USAGE),
+    (NotFound, NOT_FOUND),
+    (Refused, REFUSED),
+    (StorageError, STORAGE),
+    (AgentError, AGENT),
+)
+
+
+def status_of(error: PlanctlError) -> int:
+    """Return the exit status that an error stands for."""
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), INTERNAL)
+
+
+def report(error: Exception) -> int:
+    """Say on stderr what went wrong, as the words of the command want it, and return the exit status."""
+    given = flags()
+    hint: str | None = None
+    ids: tuple[str, ...] = ()
+    if isinstance(error, PlanctlError):
+        status, code, message = status_of(error), error.code, error.message
+        hint, ids = error.hint, error.ids
+    elif is_usage(error):
+        status, code, message = USAGE, 'usage', str(getattr(error, 'format_message')())  # noqa: B009
+        if message.startswith('No such option'):
+            hint = 'text that starts with a dash goes behind --'
+    elif isinstance(error, OSError):
+        status, code, message = STORAGE, 'output', f'cannot write the answer: {error.strerror or error}'
+    else:
+        status, code, message = INTERNAL, 'internal', f'internal error: {type(error).__name__}: {error}'
+        hint = '--debug shows where'
+    message, hint = shown(message), None if hint is None else shown(hint)
+    trace: str | None = None
+    if '--debug' in given:
+        import traceback
+
+        trace = ''.join(traceback.format_exception(error))
+    if '--json' in given:
+        problem: dict[str, Any] = {'code': code, 'message': message, 'ids': list(ids), 'hint': hint}
+        if trace is not None:
+            problem['traceback'] = trace
+        complain(dump({'schema': 1, 'error': problem}, sys.stderr))
+    else:
+        if trace is not None:
+            complain(trace.rstrip())
+        complain(f'planctl: {message}' + (f' ({hint})' if hint else ''))
+    return status
+
+
+def is_usage(error: BaseException) -> bool:
+    """Whether Typer says that the words make no sense. Told by shape: where the class lives depends on the version."""
+    return getattr(error, 'exit_code', None) == USAGE and hasattr(error, 'format_message')

@@ -1,0 +1,92 @@
+"""The only place that writes to stdout and stderr. Survives closed pipes, closed files and any encoding."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, TextIO
+
+_ASCII = str.maketrans({'·': '-', '–': '-', '—': '-', '…': '...', '→': '->'})
+_argv: list[str] = []
+
+
+def begin(argv: Sequence[str]) -> None:
+    """Remember the words of this command, for errors that come before they are understood."""
+    _argv[:] = argv
+
+
+def flags() -> list[str]:
+    """Return the words of this command up to `--`, behind which everything is text."""
+    return _argv[: _argv.index('--')] if '--' in _argv else list(_argv)
+
+
+def emit(text: str) -> None:
+    """Write the answer and flush it. A reader that has gone is no error; a full disk raises `OSError`."""
+    stream = sys.stdout
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `>&-`
+        return
+    try:
+        _write(stream, text)
+    except BrokenPipeError:
+        _to_nowhere(stream)
+    except OSError:
+        # What is left in the buffer would fail again, with a traceback, when the interpreter ends.
+        _to_nowhere(stream)
+        raise
+
+
+def emit_json(document: Mapping[str, Any]) -> None:
+    """Write one JSON document on one line."""
+    emit(dump(document, sys.stdout) + '\n')
+
+
+def complain(text: str) -> None:
+    """Write one line for people to stderr. That nobody can read it is no error."""
+    stream = sys.stderr
+    if stream is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return
+    try:
+        _write(stream, text + '\n')
+    except (OSError, ValueError):
+        _to_nowhere(stream)
+
+
+def dump(document: Mapping[str, Any], stream: TextIO) -> str:
+    """Return a JSON document on one line, in ASCII where the stream does not speak UTF-8."""
+    import json
+
+    return json.dumps(document, ensure_ascii=not is_utf8(stream), separators=(',', ':'))
+
+
+def is_utf8(stream: TextIO | None) -> bool:
+    """Whether the stream carries every character."""
+    return stream is not None and (stream.encoding or '').lower().replace('-', '').replace('_', '') == 'utf8'
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at stdout."""
+    stream = sys.stdout
+    try:
+        return stream is not None and stream.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+    except ValueError:  # It was closed in this process.
+        return False
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = stream.encoding or 'ascii'
+        stream.write(text.translate(_ASCII).encode(encoding, 'backslashreplace').decode(encoding))
+    stream.flush()
+
+
+def _to_nowhere(stream: TextIO) -> None:
+    """Point the stream at nothing, so that flushing it at exit succeeds."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        pass
