@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
@@ -43,6 +44,13 @@ def session_held(plan: Plan, now: float) -> bool:
     return plan.owner is not None and plan.lease is not None and plan.lease > now
 
 
+def claimable(plan: Plan, owner: str, now: float) -> Iterator[Step]:
+    """Yield the steps that `owner` can claim at `now`, in the order in which they are given out."""
+    for ready in available(plan, owner, now):
+        if not ready.open_children and _claimable(ready.step, owner, now):
+            yield ready.step
+
+
 def _named(step_id: str | None) -> str:
     if step_id is None:
         raise InputError('renewing a claim needs the id of its step')
@@ -59,12 +67,7 @@ def _claim_step(judgement: Judgement, operation: Claim) -> None:
     work, now = judgement.work, judgement.now
     if operation.id is None:
         current = replace(judgement.work.plan, steps=tuple(work.steps.values()))
-        free = (
-            ready.step
-            for ready in available(current, operation.owner, now)
-            if not ready.open_children and _claimable(ready.step, operation.owner, now)
-        )
-        step = next(free, None)
+        step = next(claimable(current, operation.owner, now), None)
         if step is None:
             raise NoneAvailable
     else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from planctl.plan import Plan, Progress, Step, TaskStatus, progress
-from planctl.sanitize import shown
+from planctl.sanitize import shown, shown_block
 
 if TYPE_CHECKING:
     from planctl.items import PlanItem
@@ -19,6 +20,9 @@ MARKS = {
     TaskStatus.blocked: '[!]',
 }
 """One mark for each status, the same for models, pipes and Markdown; all of them ASCII."""
+
+WORDS = {status: status.value.replace('_', ' ') for status in TaskStatus}
+"""One word for each status, as people read it."""
 
 
 def tree_order(steps: Sequence[Step]) -> list[tuple[int, Step]]:
@@ -47,6 +51,18 @@ def tree_order(steps: Sequence[Step]) -> list[tuple[int, Step]]:
     return list(placed.values())
 
 
+def waits_for(plan: Plan, step: Step) -> list[str]:
+    """Return the ids of the unresolved steps that this one depends on."""
+    return [on for on in step.depends_on if (other := plan.get(on)) is not None and not other.resolved]
+
+
+def state_of(counts: Progress) -> str:
+    """Return what the counts make of the plan: `empty`, `open`, `finished` or `abandoned`."""
+    if counts.total == 0:
+        return 'empty'
+    return 'finished' if counts.finished else 'abandoned' if counts.abandoned else 'open'
+
+
 def progress_line(counts: Progress) -> str:
     """Return one line that says how far a plan is."""
     if counts.total == 0:
@@ -54,11 +70,24 @@ def progress_line(counts: Progress) -> str:
     parts = [f'{counts.resolved} of {counts.total} resolved']
     named = ('in_progress', 'blocked', 'cancelled')
     parts.extend(f'{count} {name.replace("_", " ")}' for name in named if (count := getattr(counts, name)))
-    if counts.finished:
-        parts.append('finished')
-    elif counts.abandoned:
-        parts.append('abandoned')
+    if (state := state_of(counts)) != 'open':
+        parts.append(state)
     return ', '.join(parts)
+
+
+def elapsed(seconds: float) -> str:
+    """Return a length of time in its two largest units: `45 s`, `12 min`, `3 h 5 min`, `2 d 3 h`."""
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f'{whole} s'
+    minutes = whole // 60
+    if minutes < 60:
+        return f'{minutes} min'
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f'{hours} h {minutes} min' if minutes else f'{hours} h'
+    days, hours = divmod(hours, 24)
+    return f'{days} d {hours} h' if hours else f'{days} d'
 
 
 def render_plan(items: Sequence[PlanItem]) -> str:
@@ -72,10 +101,9 @@ def render_plan(items: Sequence[PlanItem]) -> str:
 
 def step_line(plan: Plan, step: Step, depth: int = 0) -> str:
     """Return one step on one line: mark, id, text, what it waits for, its note."""
-    line = f'{"  " * depth}{MARKS[step.status]} {step.id} {shown(step.content)}'
-    waits = [on for on in step.depends_on if (other := plan.get(on)) is not None and not other.resolved]
-    if waits:
-        line += f' (waits for {", ".join(waits)})'
+    line = f'{"  " * depth}{MARKS[step.status]} {shown(step.id)} {shown(step.content)}'
+    if step.depends_on and (waits := waits_for(plan, step)):
+        line += f' (waits for {shown(", ".join(waits))})'
     if step.note:
         line += f' -- {shown(step.note)}'
     return line
@@ -85,3 +113,84 @@ def render_tree(plan: Plan) -> str:
     """Return the whole plan as an indented checklist with a last line of progress; an empty plan is that line."""
     lines = [step_line(plan, step, depth) for depth, step in tree_order(plan.steps)]
     return '\n'.join([*lines, progress_line(progress(plan.steps))])
+
+
+def render_plan_text(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
+    """Return the objective, these steps with their depths, and the progress of the whole plan."""
+    lines: list[str] = []
+    if plan.objective:
+        first, *more = shown_block(plan.objective).split('\n')
+        lines = [f'objective: {first}', *(f'  {line}' for line in more)]
+    lines.extend(step_line(plan, step, depth) for depth, step in rows)
+    return '\n'.join([*lines, progress_line(progress(plan.steps))])
+
+
+def step_details(plan: Plan, step: Step, now: float) -> Iterator[tuple[str, str]]:
+    """Yield what there is to say about one step beyond its line, as pairs of a name and a text without controls."""
+    status = WORDS[step.status]
+    if step.started_at is not None:
+        status += f' for {elapsed(now - step.started_at)}'
+    if step.owner:
+        status += f', {step.owner}'
+        if step.lease is not None and step.lease > now:
+            status += f' holds it for {elapsed(step.lease - now)} more'
+    yield 'status', shown(status)
+    if step.active_form:
+        yield 'while in progress', shown(step.active_form)
+    if step.parent_id is not None:
+        yield 'part of', _named(plan, step.parent_id)
+    for on in step.depends_on:
+        yield 'depends on', _named(plan, on)
+    for other in plan.steps:
+        if step.id in other.depends_on:
+            yield 'needed by', _named(plan, other.id)
+    for other in plan.steps:
+        if other.parent_id == step.id:
+            yield 'subtask', _named(plan, other.id)
+    if step.note:
+        yield 'note', shown(step.note)
+
+
+def _named(plan: Plan, step_id: str) -> str:
+    step = plan.get(step_id)
+    if step is None:
+        return f'{shown(step_id)}, which is not in the plan'
+    return f'{MARKS[step.status]} {shown(step.id)} {shown(step.content)}'
+
+
+# What Markdown, and HTML inside it, would take for more than text.
+_MARKDOWN = re.compile(r'([\\`*_{}\[\]<>()#+!|~&-])')
+
+
+def escape_markdown(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return _MARKDOWN.sub(r'\\\1', text)
+
+
+def render_markdown(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
+    """Return a Markdown checklist with ids: objective and brief before it, the progress of the whole plan behind."""
+    blocks: list[str] = []
+    if plan.objective:
+        first, *more = shown_block(plan.objective).split('\n')
+        blocks.append(f'# {escape_markdown(first)}')
+        if more:
+            blocks.append(_paragraphs('\n'.join(more)))
+    if plan.brief:
+        blocks.append(_paragraphs(shown_block(plan.brief)))
+    lines: list[str] = []
+    for depth, step in rows:
+        line = f'{"  " * depth}- {MARKS[step.status]} `{step.id}` {escape_markdown(shown(step.content))}'
+        if step.depends_on:
+            line += f' (depends on: {", ".join(step.depends_on)})'
+        if step.note:
+            line += f' — {escape_markdown(shown(step.note))}'
+        lines.append(line)
+    if lines:
+        blocks.append('\n'.join(lines))
+    blocks.append(f'{progress_line(progress(plan.steps))}')
+    return '\n\n'.join(blocks)
+
+
+def _paragraphs(text: str) -> str:
+    # Two spaces at the end keep a line break.
+    return '  \n'.join(escape_markdown(line) for line in text.strip('\n').split('\n'))

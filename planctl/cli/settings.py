@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from planctl import __version__
+from planctl.errors import PlanctlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,13 @@ def with_globals(function: Callable[..., int], *, root: bool = False) -> Callabl
     def run(ctx: typer.Context, **given: Any) -> int:
         stated = {name: value for name in more if (value := given.pop(name)) is not None and name != 'version'}
         ctx.obj = replace(ctx.obj or Settings(), **stated)
-        return function(ctx if root else ctx.obj, **given)
+        try:
+            return function(ctx if root else ctx.obj, **given)
+        except PlanctlError as error:
+            from planctl.cli.advice import advise
+
+            advise(error, ctx.info_name if ctx.parent else None, ctx.obj)
+            raise
 
     own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
     parameters = [

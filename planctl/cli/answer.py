@@ -1,0 +1,136 @@
+"""What a command that changed something says: one short true line, ids alone, or the JSON document."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from planctl.change import Change
+from planctl.cli.database import actor_of
+from planctl.cli.output import emit, emit_json
+from planctl.cli.settings import Settings
+from planctl.plan import Step, TaskStatus
+from planctl.sanitize import shown
+from planctl.text import WORDS, step_line, waits_for
+
+
+def answer(settings: Settings, kind: str, change: Change, named: Sequence[str], text: str) -> None:
+    """Say what `kind` did: the document with `--json`, ids of new and claimed steps with `--quiet`, else the text."""
+    if settings.json:
+        from planctl.cli.document import document
+
+        plan = change.before if kind == 'rm' else change.after
+        steps = [step for step_id in named if (step := plan.get(step_id)) is not None]
+        emit_json(
+            document(
+                kind,
+                change.after,
+                steps,
+                actor=actor_of(settings),
+                now=time.time(),
+                changed=[entry.step.id for entry in change.steps],
+                unblocked=[step.id for step in change.unblocked],
+            )
+        )
+    elif not settings.quiet:
+        emit(text + '\n')
+    elif kind in ('add', 'next'):
+        emit(''.join(f'{step_id}\n' for step_id in named))
+
+
+def added(change: Change, steps: Sequence[Step]) -> str:
+    """Return one line for each new step."""
+    lines: list[str] = []
+    for step in steps:
+        waits = waits_for(change.after, step)
+        lines.append(f'added {step.id}  {shown(step.content)}' + (f' (waits for {", ".join(waits)})' if waits else ''))
+    return '\n'.join(lines)
+
+
+def claimed(change: Change, steps: Sequence[Step]) -> str:
+    """Return one line for each step that was claimed, as every listing shows it."""
+    return '\n'.join(step_line(change.after, step) for step in steps)
+
+
+def moved(change: Change, named: Sequence[str], verb: str, status: TaskStatus) -> str:
+    """Return what became of steps that were to be put into a status; `verb` is in the past tense."""
+    after = change.after
+    reached = [
+        entry.step.id
+        for entry in change.steps
+        if entry.status_changed and (entry.step.id in named or (entry.step.status is status and status.resolved))
+    ]
+    # Reopening a subtask opens what it is a part of.
+    if not status.resolved:
+        reached += [
+            c.step.id
+            for c in change.status_changed
+            if c.before and c.before.resolved and c.step.id in _above(change, named)
+        ]
+    reached = list(dict.fromkeys(reached))
+    parts = [f'{verb} {_ids(reached)}'] if reached else []
+    noted = [entry.step.id for entry in change.steps if entry.step.id in named and entry.step.id not in reached]
+    if noted:
+        parts.append(f'noted on {_ids(noted)}')
+    same = [step_id for step_id in named if step_id not in reached and step_id not in noted]
+    if same:
+        parts.append(', '.join(f'{shown(step_id)} is {WORDS[after.step(step_id).status]} already' for step_id in same))
+    parts.extend(
+        f'{shown(step_id)} waits for {_ids(waits)}'
+        for step_id in reached
+        if after.step(step_id).status is TaskStatus.blocked and (waits := waits_for(after, after.step(step_id)))
+    )
+    return ' · '.join([*parts, *_consequences(change, reached)])
+
+
+def removed(change: Change) -> str:
+    """Return what was removed and whom that frees."""
+    return ' · '.join([f'removed {_ids([step.id for step in change.deleted])}', *_consequences(change, ())])
+
+
+def edited(change: Change, named: Sequence[str]) -> str:
+    """Return what an edit changed: a step, or the session's objective and brief."""
+    before, after = change.before, change.after
+    what = [name for name in ('objective', 'brief') if getattr(before, name) != getattr(after, name)]
+    if what:
+        return f'edited the {" and the ".join(what)}'
+    if not change.changed:
+        return 'nothing to change'
+    parts = [f'edited {_ids(named)}']
+    for step_id in named:
+        step = after.step(step_id)
+        earlier = before.get(step_id)
+        if earlier is not None and earlier.status is not step.status:
+            waits = waits_for(after, step)
+            parts.append(f'{shown(step_id)} ' + (f'waits for {_ids(waits)}' if waits else f'is {WORDS[step.status]}'))
+    return ' · '.join([*parts, *_consequences(change, named)])
+
+
+def _consequences(change: Change, named: Sequence[str]) -> list[str]:
+    parts: list[str] = []
+    if free := [step.id for step in change.unblocked if step.id not in named]:
+        parts.append(f'{_ids(free)} can start now')
+    if completable := change.remark('completable'):
+        parts.append(f'all of {_ids(completable)} is resolved')
+    if several := change.remark('several_in_progress'):
+        parts.append(f'in progress: {_ids(several)}')
+    progress = change.after.progress
+    if not change.before.progress.finished and progress.finished:
+        parts.append('the plan is finished')
+    elif not change.before.progress.abandoned and progress.abandoned:
+        parts.append('every step is cancelled')
+    return parts
+
+
+def _above(change: Change, named: Sequence[str]) -> set[str]:
+    found: set[str] = set()
+    for step_id in named:
+        parent = change.after.step(step_id).parent_id
+        while parent is not None and parent not in found and (step := change.after.get(parent)) is not None:
+            found.add(parent)
+            parent = step.parent_id
+    return found
+
+
+def _ids(ids: Sequence[str]) -> str:
+    return shown(', '.join(ids))

@@ -1,0 +1,82 @@
+"""From the global options to a store, a read or a transaction of the session that is meant. No words, no rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from planctl.cli.settings import Settings
+from planctl.errors import InvalidName, SessionNotFound
+from planctl.locate import Place, locate, user_at_host
+from planctl.plan import Plan, check_session
+from planctl.sanitize import clean
+
+TYPE_CHECKING = False  # As `typing` has it, without importing it.
+if TYPE_CHECKING:
+    from planctl.change import Change
+    from planctl.core import Request
+    from planctl.operations import Operation
+    from planctl.stores.sqlite_file import SqliteFile
+
+
+def actor_of(settings: Settings) -> str:
+    """Return who acts: the actor that was given, else the user and the machine."""
+    if settings.actor is None:
+        return user_at_host()
+    actor = clean(settings.actor)
+    if not actor:
+        raise InvalidName('the name of the actor is blank')
+    return actor
+
+
+def open_store(settings: Settings, place: Place) -> SqliteFile:
+    """Return the store of the session at the place; nothing is opened yet."""
+    from planctl.stores.sqlite_file import SqliteFile
+
+    session = check_session(settings.session_name)
+    return SqliteFile(place.path, session=session, table=place.table, journal=place.journal)
+
+
+def read(settings: Settings) -> Plan:
+    """Return the plan of the session. Raises `DatabaseNotFound` and `SessionNotFound`; creates nothing."""
+    check_session(settings.session_name)
+    place = locate(settings.db)
+    store = open_store(settings, place)
+    from planctl.core import drive
+
+    plan = drive(store.read())
+    _require_session(plan, place)
+    return plan
+
+
+def change(
+    settings: Settings, *requests: Request, label: str, create: bool = False, now: float | None = None
+) -> Change:
+    """Apply the requests to the plan of the session in one transaction, and return what changed.
+
+    A database and a session that are not there are made with `create`, which is said on stderr; else they are
+    `DatabaseNotFound` and `SessionNotFound`.
+    """
+    from planctl.core import apply, drive
+
+    check_session(settings.session_name)
+    actor = actor_of(settings)
+    place = locate(settings.db, create=create)
+    is_new = not place.exists
+    store = open_store(settings, place)
+
+    def session_is_there(plan: Plan) -> Iterable[Operation]:
+        if not create:
+            _require_session(plan, place)
+        return ()
+
+    changed = drive(apply(store, session_is_there, *requests, actor=actor, label=label, now=now))
+    if is_new:
+        from planctl.cli.output import complain
+
+        complain(f'planctl: new database {place.shown}')
+    return changed
+
+
+def _require_session(plan: Plan, place: Place) -> None:
+    if plan.revision == 0 and not plan.steps:
+        raise SessionNotFound(f'there is no session {plan.session!r} in {place.shown}')

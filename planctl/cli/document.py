@@ -1,0 +1,99 @@
+"""The one JSON document that every command answers with `--json`: its fields and what each means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from planctl.plan import Plan, Step, progress
+from planctl.text import state_of, waits_for
+
+SCHEMA = 1
+"""Grows when a field changes its meaning or goes; new fields do not count."""
+
+FIELDS: Mapping[str, str] = {
+    'schema': 'version of this contract',
+    'kind': 'the command that answers',
+    'session': 'the session that it is about',
+    'revision': 'grows by one with each transaction that changed something',
+    'state': 'open, finished (every step resolved, one at least completed), abandoned (all cancelled) or empty',
+    'objective': 'what the plan is for; may be empty, may have several lines',
+    'brief': 'what a planner hands to an executor; may be empty, may have several lines',
+    'items': 'the steps that the command shows, made or was given, in order; for rm as they were',
+    'counts': 'how many steps of the whole plan there are in each status, and open, resolved and total',
+    'changed': 'ids of all steps that the command changed, made or removed; empty when all was so already',
+    'unblocked': 'ids of the steps that were blocked and can be started now',
+}
+"""The fields of every answer about a plan, in order."""
+
+ITEM_FIELDS: Mapping[str, str] = {
+    'id': 'unique in the session',
+    'content': 'what is to be done, on one line',
+    'status': 'pending, in_progress, completed, cancelled or blocked',
+    'active_form': 'the text shown while the step is in progress; may be empty',
+    'parent_id': 'the step that this one is a part of, or null',
+    'depends_on': 'ids of the steps that have to be resolved before',
+    'waits_for': 'those of them that are not resolved',
+    'ready': 'whether it can be worked on now by whoever asks',
+    'owner': 'who has it in progress, or null',
+    'lease': 'until when nobody else can claim it (UTC), or null',
+    'started_at': 'since when it is in progress (UTC), or null',
+    'note': 'why it is as it is; may be empty',
+}
+"""The fields of an item, in order."""
+
+COUNTS = ('total', 'open', 'resolved', 'pending', 'in_progress', 'blocked', 'completed', 'cancelled')
+
+
+def document(
+    kind: str,
+    plan: Plan,
+    steps: Iterable[Step],
+    *,
+    actor: str,
+    now: float,
+    changed: Iterable[str] = (),
+    unblocked: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Return the answer of a command about a plan. `actor` and `now` decide what is ready."""
+    from planctl.readiness import available
+
+    counts = progress(plan.steps)
+    ready = {entry.step.id for entry in available(plan, actor, now)}
+    return {
+        'schema': SCHEMA,
+        'kind': kind,
+        'session': plan.session,
+        'revision': plan.revision,
+        'state': state_of(counts),
+        'objective': plan.objective,
+        'brief': plan.brief,
+        'items': [item(plan, step, ready=step.id in ready) for step in steps],
+        'counts': {name: getattr(counts, name) for name in COUNTS},
+        'changed': list(changed),
+        'unblocked': list(unblocked),
+    }
+
+
+def item(plan: Plan, step: Step, *, ready: bool) -> dict[str, Any]:
+    """Return one step as JSON."""
+    return {
+        'id': step.id,
+        'content': step.content,
+        'status': step.status.value,
+        'active_form': step.active_form,
+        'parent_id': step.parent_id,
+        'depends_on': list(step.depends_on),
+        'waits_for': waits_for(plan, step),
+        'ready': ready,
+        'owner': step.owner,
+        'lease': utc(step.lease),
+        'started_at': utc(step.started_at),
+        'note': step.note,
+    }
+
+
+def utc(moment: float | None) -> str | None:
+    """Return seconds since the epoch as ISO 8601 in UTC."""
+    return None if moment is None else time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(moment))

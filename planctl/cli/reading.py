@@ -1,0 +1,245 @@
+"""The commands that look at a plan: show, next, where. Only `next --claim` changes anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
+import typer
+
+from planctl.cli.database import actor_of, read
+from planctl.cli.ids import resolve_all
+from planctl.cli.output import emit, emit_json, is_terminal
+from planctl.cli.settings import Settings
+from planctl.errors import InputError, NoneAvailable
+from planctl.plan import STATUSES, Plan, Step, TaskStatus
+from planctl.sanitize import shown
+from planctl.text import (
+    progress_line,
+    render_markdown,
+    render_plan_text,
+    state_of,
+    step_details,
+    step_line,
+    tree_order,
+)
+
+EXAMPLES = {
+    'show': 'planctl show --open',
+    'next': 'planctl next --claim --quiet',
+    'where': 'planctl where --json',
+}
+
+LEASE = 3600.0
+"""For how many seconds `next --claim` takes a step. Nothing renews it: whoever is done later lost nothing but that."""
+
+Format = Literal['text', 'json', 'md', 'ids', 'prompt']
+
+
+def show(
+    settings: Settings,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar='[ID...]', help='These steps in detail.', show_default=False)
+    ] = None,
+    tree: Annotated[bool, typer.Option('--tree', help='With ids: what is under them as well, as a tree.')] = False,
+    ready: Annotated[bool, typer.Option('--ready', help='Only steps that can be worked on now.')] = False,
+    is_open: Annotated[bool, typer.Option('--open', help='Only steps that are not resolved.')] = False,
+    status: Annotated[
+        str | None, typer.Option('--status', metavar='S,...', help='Only steps in one of these statuses.')
+    ] = None,
+    output: Annotated[
+        Format, typer.Option('-o', '--output', help='How; prompt is what an agent is shown.', show_default=False)
+    ] = 'text',
+    check: Annotated[bool, typer.Option('--check', help='Exit 6 when the plan is not finished.')] = False,
+) -> int:
+    """Show the plan, or some of its steps."""
+    statuses = None if status is None else _statuses(status)
+    plan = read(settings)
+    named = resolve_all(plan, ids or ())
+    if settings.json or not settings.quiet:
+        rows = _rows(settings, plan, named, tree=tree, ready=ready, is_open=is_open, statuses=statuses)
+        in_detail = bool(named) and not tree
+        _show(settings, plan, rows, 'json' if settings.json else output, in_detail=in_detail)
+    return 6 if check and not plan.progress.finished else 0
+
+
+def _statuses(given: str) -> frozenset[TaskStatus]:
+    names = [name.strip().lower().replace('-', '_') for name in given.split(',')]
+    for name in names:
+        if name not in STATUSES:
+            raise InputError(f'there is no status {name!r}: it is one of {", ".join(STATUSES)}')
+    return frozenset(STATUSES[name] for name in names)
+
+
+def _rows(
+    settings: Settings,
+    plan: Plan,
+    named: Sequence[str],
+    *,
+    tree: bool,
+    ready: bool,
+    is_open: bool,
+    statuses: frozenset[TaskStatus] | None,
+) -> list[tuple[int, Step]]:
+    """Return the steps to show, with depths: as a tree, named ones in the order given, ready ones in that of `next`."""
+    placed = tree_order(plan.steps)
+    if named and tree:
+        placed = list(_subtrees(placed, set(named)))
+    elif named:
+        placed = [(0, plan.step(step_id)) for step_id in named]
+    if ready:
+        from planctl.readiness import available
+
+        shown_ids = {step.id for _, step in placed}
+        free = available(plan, actor_of(settings), time.time())
+        placed = [(0, entry.step) for entry in free if entry.step.id in shown_ids]
+    return [
+        (depth, step)
+        for depth, step in placed
+        if not (is_open and step.resolved) and (statuses is None or step.status in statuses)
+    ]
+
+
+def _subtrees(placed: Iterable[tuple[int, Step]], named: set[str]) -> Iterable[tuple[int, Step]]:
+    top: int | None = None
+    for depth, step in placed:
+        if top is not None and depth > top:
+            yield depth - top, step
+        elif step.id in named:
+            top = depth
+            yield 0, step
+        else:
+            top = None
+
+
+def _show(settings: Settings, plan: Plan, rows: list[tuple[int, Step]], output: Format, *, in_detail: bool) -> None:
+    now = time.time()
+    match output:
+        case 'json':
+            from planctl.cli.document import document
+
+            emit_json(document('show', plan, [step for _, step in rows], actor=actor_of(settings), now=now))
+        case 'ids':
+            emit(''.join(f'{step.id}\n' for _, step in rows))
+        case 'md':
+            emit(render_markdown(plan, rows) + '\n')
+        case 'prompt':
+            from planctl.reminder import OPENING, remind
+
+            reminder = remind(plan, actor=actor_of(settings), now=now).text
+            emit(f'{OPENING}{reminder}\n' if reminder else '')
+        case 'text' if is_terminal():
+            from planctl.cli.view import print_plan, print_steps
+
+            if in_detail:
+                print_steps(plan, [step for _, step in rows], now=now)
+            else:
+                print_plan(plan, rows, now=now)
+        case 'text' if in_detail:
+            emit(''.join(_detail(plan, step, now) for _, step in rows))
+        case 'text':
+            emit(render_plan_text(plan, rows) + '\n')
+
+
+def _detail(plan: Plan, step: Step, now: float) -> str:
+    lines = [step_line(plan, step), *(f'  {name}: {text}' for name, text in step_details(plan, step, now))]
+    return '\n'.join(lines) + '\n'
+
+
+def next_steps(
+    settings: Settings,
+    claim: Annotated[bool, typer.Option('--claim', help='Take them for an hour: nobody else is given them.')] = False,
+    count: Annotated[int, typer.Option('-n', metavar='N', min=1, help='How many at most.')] = 1,
+) -> int:
+    """Show what can be worked on next; exit 3 when nothing can."""
+    if claim:
+        return _claim(settings, count)
+    from planctl.readiness import available
+
+    plan, actor, now = read(settings), actor_of(settings), time.time()
+    ready = available(plan, actor, now)[:count]
+    if not ready:
+        raise NoneAvailable(_why_none(plan, actor, now))
+    if settings.json:
+        from planctl.cli.document import document
+
+        emit_json(document('next', plan, [entry.step for entry in ready], actor=actor, now=now))
+    elif not settings.quiet:
+        lines = (
+            step_line(plan, entry.step) + (' (after its subtasks)' if entry.open_children else '') for entry in ready
+        )
+        emit(''.join(f'{line}\n' for line in lines))
+    return 0
+
+
+def _claim(settings: Settings, count: int) -> int:
+    from itertools import islice
+
+    from planctl.claims import claimable
+    from planctl.cli.answer import answer, claimed
+    from planctl.cli.database import change
+    from planctl.operations import Claim, Operation
+
+    actor, now = actor_of(settings), time.time()
+
+    def make(plan: Plan) -> Iterable[Operation]:
+        free = list(islice(claimable(plan, actor, now), count))
+        if not free:
+            raise NoneAvailable(_why_none(plan, actor, now))
+        return [Claim(actor, LEASE, step.id) for step in free]
+
+    outcome = change(settings, make, label='claim', now=now)
+    taken = [step_id for remark in outcome.remarks if remark.code == 'claimed' for step_id in remark.ids]
+    answer(settings, 'next', outcome, taken, claimed(outcome, [outcome.after.step(step_id) for step_id in taken]))
+    return 0
+
+
+def _why_none(plan: Plan, actor: str, now: float) -> str:
+    """Say why nothing can be worked on: nothing is open, or all of it is blocked, held or under way."""
+    from planctl.claims import held
+
+    counts = plan.progress
+    if (state := state_of(counts)) != 'open':
+        return 'the plan is empty' if state == 'empty' else f'the plan is {state}: {progress_line(counts)}'
+    working = [s for s in plan.steps if s.status is TaskStatus.in_progress]
+    others = [s for s in working if s.owner != actor and held(s, now)]
+    own = [s for s in working if s not in others]
+    parts: list[str] = []
+    if others:
+        parts.append(f'{_few(others)} held by {", ".join(sorted({shown(s.owner or "") for s in others}))}')
+    if own:
+        parts.append(f'{_few(own)} in progress')
+    if waiting := [s for s in plan.steps if not s.resolved and s not in working]:
+        parts.append(f'{_few(waiting)} blocked')
+    return f'no step can be started now: {"; ".join(parts)}'
+
+
+def _few(steps: Sequence[Step]) -> str:
+    named = ', '.join(shown(step.id) for step in steps[:5])
+    return named if len(steps) <= 5 else f'{named} and {len(steps) - 5} more'
+
+
+def where(settings: Settings) -> int:
+    """Say which database and session are meant, and who acts."""
+    from planctl.locate import locate
+    from planctl.plan import check_session
+
+    session, actor = check_session(settings.session_name), actor_of(settings)
+    place = locate(settings.db)
+    if settings.json:
+        from os.path import abspath
+
+        emit_json(
+            {
+                'schema': 1,
+                'kind': 'where',
+                'session': session,
+                'database': abspath(place.path),
+                'table': place.table,
+                'actor': actor,
+            }
+        )
+    elif not settings.quiet:
+        emit(f'database {shown(place.path)}\nsession  {shown(session)}\nactor    {shown(actor)}\n')
+    return 0

@@ -1,0 +1,166 @@
+"""A plan on a terminal: a tree with glyphs and words, a bar, what waits for what, how long it has been under way.
+
+Texts are `rich.text.Text`, never markup; ids are never cut; everything wraps at the width of the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from planctl.cli.output import emit
+from planctl.plan import Plan, Step, TaskStatus
+from planctl.sanitize import shown, shown_block
+from planctl.text import MARKS, WORDS, elapsed, progress_line, state_of, step_details, tree_order, waits_for
+
+GLYPHS = {
+    TaskStatus.pending: '○',
+    TaskStatus.in_progress: '●',
+    TaskStatus.completed: '✓',
+    TaskStatus.cancelled: '✗',
+    TaskStatus.blocked: '⊘',
+}
+"""One glyph for each status, each one cell wide."""
+
+# Colours that can be read on light and on dark; none carries a meaning that no word carries.
+STYLES = {
+    TaskStatus.pending: '',
+    TaskStatus.in_progress: 'bold cyan',
+    TaskStatus.completed: 'green',
+    TaskStatus.cancelled: 'dim',
+    TaskStatus.blocked: 'red',
+}
+BAR = 30
+"""The most cells that the bar takes."""
+NARROWEST = 16
+"""How many cells a text gets at least; with fewer beside the id it goes below."""
+
+
+@dataclass(frozen=True)
+class PlanView:
+    """A plan as a Rich renderable. `rows` are the steps with their depths, the whole tree by default."""
+
+    plan: Plan
+    now: float
+    rows: Sequence[tuple[int, Step]] | None = None
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the objective, the bar and the steps."""
+        rows = tree_order(self.plan.steps) if self.rows is None else self.rows
+        width, ascii_only = options.max_width, not options.encoding.startswith('utf')
+        if self.plan.objective:
+            yield from _wrap(console, Text(shown_block(self.plan.objective), 'bold'), width)
+        yield from _wrap(console, self._progress(width, ascii_only), width)
+        if rows:
+            yield Text()
+        id_width = max((len(shown(step.id)) for _, step in rows), default=0)
+        for depth, step in rows:
+            yield from self._step(console, depth, step, width, min(id_width, 8), ascii_only)
+
+    def _progress(self, width: int, ascii_only: bool) -> Text:
+        counts = self.plan.progress
+        line = progress_line(counts) if ascii_only else progress_line(counts).replace(', ', ' · ')
+        if counts.total == 0:
+            return Text(line, 'dim')
+        cells = max(5, min(BAR, width - len(line) - 2 if width >= len(line) + 7 else width))
+        filled = cells * counts.resolved // counts.total
+        done, rest = ('#', '-') if ascii_only else ('█', '░')
+        bar = Text(done * filled, 'green').append(rest * (cells - filled), 'dim')
+        state = state_of(counts)
+        style = 'green' if state == 'finished' else ''
+        return Text.assemble(bar, '  ' if width >= len(line) + 7 else '\n', (line, style))
+
+    def _step(
+        self, console: Console, depth: int, step: Step, width: int, id_width: int, ascii_only: bool
+    ) -> Iterator[Text]:
+        style = STYLES[step.status]
+        head = Text('  ' * min(depth, max(0, (width - NARROWEST) // 4)))
+        head.append((MARKS if ascii_only else GLYPHS)[step.status], style)
+        head.append(f' {shown(step.id):>{id_width}}  ', 'bold' if step.status is TaskStatus.in_progress else '')
+        is_active = step.status is TaskStatus.in_progress and step.active_form
+        text = Text(shown(step.active_form if is_active else step.content), _text_style(step))
+        said = self._said(step)
+        if said:
+            text.append('  ').append(said if ascii_only else said.replace('; ', ' · '), f'not bold {style or "dim"}')
+        yield from _hang(console, head, text, width)
+
+    def _said(self, step: Step) -> str:
+        """Return the word for the status and what there is to know beside it; a pending step that is free has none."""
+        parts = [] if step.status is TaskStatus.pending else [WORDS[step.status]]
+        if step.started_at is not None:
+            parts[-1:] = [f'{WORDS[step.status]} {elapsed(self.now - step.started_at)}']
+        if step.owner:
+            parts.append(shown(step.owner))
+        if waits := waits_for(self.plan, step):
+            parts.append(f'waits for {shown(", ".join(waits))}')
+        if step.note:
+            parts.append(shown(step.note))
+        return '; '.join(parts)
+
+
+@dataclass(frozen=True)
+class StepView:
+    """One step in detail as a Rich renderable."""
+
+    plan: Plan
+    step: Step
+    now: float
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the step and, below it, its details."""
+        step, width = self.step, options.max_width
+        ascii_only = not options.encoding.startswith('utf')
+        head = Text((MARKS if ascii_only else GLYPHS)[step.status], STYLES[step.status]).append(f' {shown(step.id)}  ')
+        yield from _hang(console, head, Text(shown(step.content), 'bold'), width)
+        for name, text in step_details(self.plan, step, self.now):
+            yield from _hang(console, Text(f'    {name}: ', 'dim'), Text(text), width)
+
+
+def print_plan(plan: Plan, rows: Sequence[tuple[int, Step]], *, now: float) -> None:
+    """Write the plan to the terminal."""
+    _print([PlanView(plan, now, rows)])
+
+
+def print_steps(plan: Plan, steps: Iterable[Step], *, now: float) -> None:
+    """Write steps in detail to the terminal."""
+    _print([StepView(plan, step, now) for step in steps])
+
+
+def _print(views: Iterable[PlanView | StepView]) -> None:
+    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    # Written once, by the one place that knows how to; Rich would end on its own terms when nobody reads.
+    with console.capture() as captured:
+        for view in views:
+            console.print(view)
+    emit(captured.get())
+
+
+def _text_style(step: Step) -> str:
+    match step.status:
+        case TaskStatus.in_progress:
+            return 'bold'
+        case TaskStatus.completed | TaskStatus.cancelled:
+            return 'dim'
+        case _:
+            return ''
+
+
+def _hang(console: Console, head: Text, text: Text, width: int) -> Iterator[Text]:
+    """Yield the lines of `text` behind `head`, each indented as far; below it where there is no room."""
+    indent = head.cell_len
+    if width - indent < NARROWEST:
+        yield from _wrap(console, head, width)
+        indent = max(0, min(4, width - NARROWEST))
+        head = Text(' ' * indent)
+    for line in text.wrap(console, max(1, width - indent), overflow='fold'):
+        line.rstrip()
+        yield head + line
+        head = Text(' ' * indent)
+
+
+def _wrap(console: Console, text: Text, width: int) -> Iterator[Text]:
+    yield from text.wrap(console, max(1, width), overflow='fold')

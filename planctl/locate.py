@@ -1,0 +1,158 @@
+"""Which database is meant, and who acts. Looks at names and folders only; never opens, creates or changes a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+
+from planctl.errors import DatabaseNotFound, DriverMissing, InputError
+from planctl.plan import check_table
+
+NAMES = ('plan.db', '.agent-plan.db')
+"""What a database is called where none is named, the first one for a new database too."""
+
+JOURNALS = ('wal', 'delete')
+
+_SCHEME = re.compile(r'([A-Za-z][A-Za-z0-9+.-]+)://')
+# A file name may hold a question mark; what reads like our options is taken for them.
+_OPTIONS = re.compile(r'\?((?:table|journal)=[^?]*)$')
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database: the file, its table and its journal mode (`None`: the store decides).
+
+    `named` says whether somebody named it; one that was found, or would be made, is an absolute path.
+    """
+
+    path: str
+    table: str = 'plan_items'
+    journal: str | None = None
+    named: bool = True
+
+    @property
+    def exists(self) -> bool:
+        """Whether something is there. What we may not look at counts: opening it says why it cannot be read."""
+        try:
+            os.stat(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
+
+    @property
+    def shown(self) -> str:
+        """The path as people read it: relative where it is in this folder."""
+        folder, name = os.path.split(self.path)
+        return name if not self.named and folder == _here() else self.path
+
+
+def locate(db: str | None = None, *, create: bool = False) -> Place:
+    """Return the database that is named by a path or URL, else the nearest one.
+
+    The nearest is `plan.db`, then `.agent-plan.db`, in this folder and those above it up to the one that holds
+    `.git`; outside a repository only in this one. With `create` one that is not there is returned all the same,
+    `plan.db` in this folder when none is named; else it is `DatabaseNotFound`, which says where it was looked for.
+    Raises `InputError` for what is no path or URL and `DriverMissing` for a URL of a server.
+    """
+    if db is not None:
+        place = parse(db)
+        if not create and not place.exists:
+            raise DatabaseNotFound(f'there is no plan database at {place.path}{_absolute_meant(db, place)}')
+        return place
+    here = _here()
+    folders = _upwards(here)
+    for folder in folders:
+        for name in NAMES:
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                return Place(path, named=False)
+    if create:
+        return Place(os.path.join(here, NAMES[0]), named=False)
+    above = f' or the folders above it up to {folders[-1]}' if len(folders) > 1 else ''
+    raise DatabaseNotFound(f'there is no {NAMES[0]} or {NAMES[1]} in {here}{above}')
+
+
+def parse(db: str) -> Place:
+    """Return the place that a path or URL names, without looking whether it is there.
+
+    `sqlite:///FILE` is relative to this folder and `sqlite:////FILE` absolute; `?table=NAME` and `?journal=wal|delete`
+    may follow a URL or a path.
+    """
+    if not db.strip() or '\0' in db:
+        raise InputError('the name of the database is empty')
+    scheme = _SCHEME.match(db)
+    if scheme is None:
+        options = _OPTIONS.search(db)
+        return _place(db[: options.start()], options[1]) if options else _place(db, '')
+    match scheme[1].lower():
+        case 'sqlite':
+            path, _, query = db[scheme.end() :].partition('?')
+            if not path.startswith('/') or path == '/':
+                raise InputError('a SQLite URL is sqlite:///FILE, or sqlite:////FILE from the root of the file system')
+            from urllib.parse import unquote
+
+            return _place(unquote(path[1:]), query)
+        case 'postgres' | 'postgresql' | 'redis' | 'rediss' | 'valkey' as server:
+            raise DriverMissing(f'databases at {server}:// cannot be used from the command line: name a SQLite file')
+        case other:
+            raise InputError(f'a database cannot be named by {other}://: name a file or sqlite:///FILE')
+
+
+def user_at_host() -> str:
+    """Return who acts where nobody says so: the user and the machine."""
+    user = next((name for key in ('LOGNAME', 'USER', 'USERNAME') if (name := os.environ.get(key))), None)
+    if user is None:
+        try:
+            import pwd
+
+            user = pwd.getpwuid(os.getuid()).pw_name
+        except (ImportError, KeyError):
+            user = 'user'
+    uname = getattr(os, 'uname', None)
+    host = uname().nodename if uname is not None else os.environ.get('COMPUTERNAME')
+    return f'{user}@{host or "localhost"}'
+
+
+def _place(path: str, query: str) -> Place:
+    if not path or path == ':memory:':
+        raise InputError('a database in memory would be gone when the command ends: name a file')
+    place = Place(path)
+    for part in filter(None, query.split('&')):
+        key, _, value = part.partition('=')
+        match key:
+            case 'table':
+                place = replace(place, table=check_table(value))
+            case 'journal' if value in JOURNALS:
+                place = replace(place, journal=value)
+            case 'journal':
+                raise InputError(f'the journal is {" or ".join(JOURNALS)}, not {value!r}')
+            case _:
+                raise InputError(f'a database has no option {key!r}: there are table and journal')
+    return place
+
+
+def _absolute_meant(db: str, place: Place) -> str:
+    if '://' in db and not os.path.isabs(place.path) and os.path.exists(f'/{place.path}'):
+        return f': with three slashes it is relative; the absolute path is sqlite:////{place.path}'
+    return ''
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise DatabaseNotFound('this folder is gone: name a database with --db') from error
+
+
+def _upwards(folder: str) -> list[str]:
+    """Return the folder and those above it up to the one that holds `.git`; the folder alone when none does."""
+    found = [folder]
+    while not os.path.lexists(os.path.join(found[-1], '.git')):
+        above = os.path.dirname(found[-1])
+        if above == found[-1]:
+            return [folder]
+        found.append(above)
+    return found
