@@ -6,17 +6,15 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from planctl import rules
-from planctl.change import Change
-from planctl.operations import Operation
-from planctl.plan import Plan
-
 if TYPE_CHECKING:
+    from planctl.change import Change
+    from planctl.operations import Operation
+    from planctl.plan import Plan
     from planctl.stores.base import BaseStore, PlanStore
 
 T = TypeVar('T')
 
-Request: TypeAlias = Operation | Callable[[Plan], Iterable[Operation]]
+Request: TypeAlias = 'Operation | Callable[[Plan], Iterable[Operation]]'
 """An operation, or a pure function that makes operations from the stored plan, inside the transaction."""
 
 
@@ -35,6 +33,8 @@ async def apply(
     nothing. Raises `InputError`, `NotFound` and `Refused` from the rules and `StorageError` from the store; then
     nothing was changed.
     """
+    # Here and not above: a command that only reads is a fifth faster without the operations and the rules.
+    from planctl import rules
     from planctl.stores.base import inner
 
     moment = time.time() if now is None else now
