@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from operator import lt
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from planctl.change import Change, difference
+from planctl.change import Change, difference, longest_increasing
 from planctl.errors import DuplicateId
 from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, next_id_after, progress
 from planctl.sanitize import clean
@@ -228,15 +229,27 @@ def restate(plan: Plan, steps: Sequence[Step]) -> Change:
     return Change(plan, after, changes, progress=progress(steps))
 
 
-def positions(current: dict[str, int], ids: Sequence[str]) -> dict[str, int]:
-    """Return a rising position for each of `ids`, keeping those of `current` where the order allows."""
+def positions(current: Mapping[str, int], ids: Sequence[str]) -> dict[str, int]:
+    """Return a rising position for each of `ids`, keeping as many of `current` as the order allows.
+
+    New ids at the end come behind the highest position, at the top before the lowest one (which may be negative), and
+    between two steps into a gap; where there is none, what follows moves on until there is one.
+    """
+    known = [step_id for step_id in ids if abs(current.get(step_id, _FAR)) < _FAR]
+    held = [current[step_id] for step_id in known]
+    kept = set(known if all(map(lt, held, held[1:])) else longest_increasing(known, held))
+    head = next((at for at, step_id in enumerate(ids) if step_id in kept), len(ids))
+    last = current[ids[head]] - head - 1 if head < len(ids) else -1
     placed: dict[str, int] = {}
-    last = -1
     for step_id in ids:
-        at = current.get(step_id)
-        last = last + 1 if at is None or at <= last else at
+        at = current[step_id] if step_id in kept else last
+        last = at if at > last else last + 1
         placed[step_id] = last
     return placed
+
+
+# Another program may have stored any 64-bit position; counting on from its ends would overflow.
+_FAR = 2**62
 
 
 def _step_of(item: PlanItem) -> Step:

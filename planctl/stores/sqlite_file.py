@@ -1,0 +1,231 @@
+"""A plan in a SQLite file, without an event loop: what plan commands use, and what the async store runs on a thread."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from planctl.change import Change
+from planctl.errors import InvalidName, StorageError
+from planctl.plan import Plan, check_session
+from planctl.stores.base import BaseStore, EditFunction
+from planctl.stores.sqlite_open import (
+    Journal,
+    Patience,
+    explained,
+    identity,
+    is_blank,
+    open_for_reading,
+    open_for_writing,
+)
+from planctl.stores.sqlite_rows import Rows
+from planctl.stores.sqlite_tables import HARNESS_TABLE, check_own_table
+
+if TYPE_CHECKING:
+    from typing import Self
+
+WAIT = 10.0
+"""Seconds to wait for another process that holds the database."""
+
+
+class PlanFile:
+    """One session's plan in one file. For one thread at a time.
+
+    A connection for reading lives as long as a read. The one for writing stays open, and is read from, until `close`.
+    """
+
+    def __init__(
+        self,
+        database: str | os.PathLike[str],
+        *,
+        session: str = 'default',
+        table: str = HARNESS_TABLE,
+        wait: float = WAIT,
+        journal: Journal | None = None,
+    ) -> None:
+        name = os.fspath(database)
+        if name in ('', ':memory:') or '\0' in name:
+            raise InvalidName(
+                f'{name!r} names no file: a plan that need not be kept belongs in an InMemoryPlanStore'
+                if name == ':memory:'
+                else 'the name of the database is empty or holds a NUL'
+            )
+        # What is beside a file (its log) is beside what a link points to; a later chdir must not change what is meant.
+        self.path = os.path.abspath(name)
+        self.session = check_session(session)
+        self.table = check_own_table(table)
+        self._wait = wait
+        self._journal: Journal | None = journal
+        self._writer: _Writer | None = None
+
+    def read(self) -> Plan:
+        """Return one snapshot; an empty plan of revision 0 when the session was never written.
+
+        Creates and changes nothing. Raises `DatabaseNotFound` and `StorageError`.
+        """
+        with explained(self.path, self._wait):
+            patience = Patience(self._wait)
+            if (writer := self._current()) is not None:
+                return _read(writer.connection, writer.rows, patience)
+            connection = open_for_reading(os.path.realpath(self.path), patience)
+            try:
+                return _read(connection, self._rows(connection), patience)
+            finally:
+                connection.close()
+
+    def transact(
+        self,
+        edit: EditFunction,
+        *,
+        actor: str,
+        label: str,
+        now: float,
+        key: str | None = None,
+        given_up: Callable[[], bool] | None = None,
+    ) -> Change:
+        """Call `edit` on the stored plan and store the change in one transaction; see `BaseStore.update`.
+
+        Makes the file when it is not there and there is something to store. `given_up` is asked while the lock is
+        waited for; once it is held the transaction ends, one way or the other.
+        """
+        with explained(self.path, self._wait):
+            patience = Patience(self._wait, given_up)
+            if self._writer is None and is_blank(self.path):
+                change = edit(Plan(session=self.session))
+                if key is None and change.after == change.before:
+                    return change
+            writer = self._begin(patience)
+            try:
+                change = writer.rows.transact(edit, actor=actor, label=label, now=now, key=key)
+                if not writer.rows.wrote:
+                    writer.connection.execute('ROLLBACK')
+                    return change
+                patience.attempt(lambda: writer.connection.execute('COMMIT'), begun=True)
+            except BaseException:
+                if writer.connection.in_transaction:
+                    writer.connection.execute('ROLLBACK')
+                raise
+            writer.rows.committed()
+            return change
+
+    def close(self) -> None:
+        """Close what is open. The next call opens again what it needs."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.connection.close()
+
+    def _rows(self, connection: sqlite3.Connection) -> Rows:
+        return Rows(connection, self.table, self.session, self.path)
+
+    def _begin(self, patience: Patience) -> _Writer:
+        """Return the connection for writing, with the write lock of the file that is at the path now."""
+        while True:
+            writer = self._current()
+            if writer is None:
+                connection = open_for_writing(os.path.realpath(self.path), self._journal, patience)
+                writer = self._writer = _Writer(connection, self._rows(connection), identity(self.path))
+            connection = writer.connection
+            patience.attempt(lambda connection=connection: connection.execute('BEGIN IMMEDIATE'))
+            if writer.file == identity(self.path):
+                return writer
+            # Somebody removed or replaced the file while we waited.
+            connection.execute('ROLLBACK')
+
+    def _current(self) -> _Writer | None:
+        """Return the open connection if its file is still the one at the path; SQLite itself would write into nothing.
+
+        One that was replaced is let go. One that was removed is an error: to begin anew would lose a plan silently.
+        """
+        writer = self._writer
+        if writer is None:
+            return None
+        now = identity(self.path)
+        if now is None:
+            raise StorageError(f'{self.path} was removed while it was in use')
+        if now != writer.file:
+            self.close()
+            return None
+        return writer
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """An open connection for writing, and which file it is on."""
+
+    connection: sqlite3.Connection
+    rows: Rows
+    file: tuple[int, int] | None
+
+
+def _read(connection: sqlite3.Connection, rows: Rows, patience: Patience) -> Plan:
+    def once() -> Plan:
+        connection.execute('BEGIN')
+        try:
+            return rows.read()
+        finally:
+            if connection.in_transaction:
+                connection.execute('ROLLBACK')
+
+    return patience.attempt(once)
+
+
+class SqliteFile(BaseStore):
+    """One session's plan in a SQLite file, for code without an event loop: its methods never suspend.
+
+    Drive `planctl.apply` on it with `planctl.core.drive`. A coroutine that never suspends blocks its thread: in an
+    event loop use `SqlitePlanStore`. Safe to use from several threads and processes at once. `async with` keeps the
+    connection open; otherwise each call opens and closes it.
+    """
+
+    def __init__(
+        self,
+        database: str | os.PathLike[str],
+        *,
+        session: str = 'default',
+        table: str = HARNESS_TABLE,
+        wait: float = WAIT,
+        journal: Journal | None = None,
+    ) -> None:
+        self._file = PlanFile(database, session=session, table=table, wait=wait, journal=journal)
+        self._lock = threading.Lock()
+        self._held = 0
+
+    async def read(self) -> Plan:
+        """Return the plan; `DatabaseNotFound` when there is no file."""
+        with self._lock:
+            try:
+                return self._file.read()
+            finally:
+                self._rest()
+
+    async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
+        """Apply `edit`; see `BaseStore.update`. `StoreUnavailable` when another process holds the file too long."""
+        with self._lock:
+            try:
+                return self._file.transact(edit, actor=actor, label=label, now=now, key=key)
+            finally:
+                self._rest()
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._file.close()
+
+    async def __aenter__(self) -> Self:
+        self._held += 1
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held -= 1
+        self._rest()
+
+    def _rest(self) -> None:
+        if self._held == 0:
+            self._file.close()

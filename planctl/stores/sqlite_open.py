@@ -1,0 +1,217 @@
+"""Opening a SQLite file, so that reading never changes it; and what SQLite's errors mean. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import Literal, TypeAlias, TypeVar
+
+from planctl.errors import DamagedStore, DatabaseNotFound, InputError, StorageError, StoreUnavailable
+
+T = TypeVar('T')
+
+Journal: TypeAlias = Literal['wal', 'delete']
+
+_MAGIC = b'SQLite format 3\0'
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
+_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT)
+# WAL needs memory that all processes share, which these do not give, or not between machines.
+_NETWORK = (
+    *('9p', 'afs', 'beegfs', 'ceph', 'cifs', 'drvfs', 'gfs2', 'gpfs', 'lustre', 'nfs', 'nfs4', 'ocfs2', 'prl_fs'),
+    *('smb3', 'smbfs', 'vboxsf', 'virtiofs'),
+    *('fuse.gcsfuse', 'fuse.glusterfs', 'fuse.rclone', 'fuse.s3fs', 'fuse.sshfs'),
+)
+
+
+class Patience:
+    """How long to try again while somebody else holds the database, with growing, jittered pauses.
+
+    SQLite's own way of waiting has fixed steps up to 0.1 s and starves the unlucky of several writers.
+    """
+
+    def __init__(self, seconds: float, given_up: Callable[[], bool] | None = None) -> None:
+        self._end = time.monotonic() + seconds
+        self._given_up = given_up
+        self._pause = 0.0005
+
+    def attempt(self, call: Callable[[], T], *, begun: bool = False) -> T:
+        """Return what `call` returns, called again while the database is busy.
+
+        Past the end SQLite's error comes out. So it does when the caller gave up, unless the work has `begun`.
+        """
+        while True:
+            try:
+                return call()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= self._end:
+                    raise
+                if not begun and self._given_up is not None and self._given_up():
+                    raise
+            from random import uniform  # Seldom needed, and it costs a plan command three milliseconds.
+
+            time.sleep(uniform(self._pause / 4, self._pause))  # noqa: S311 - it guards nothing
+            self._pause = min(self._pause * 2, 0.01)
+
+
+@contextmanager
+def explained(path: str, wait: float) -> Generator[None]:
+    """Turn what `sqlite3` raises into a `StorageError` in plain words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _meaning(error, path, wait) from error
+    except UnicodeEncodeError as error:
+        raise InputError('a name or text holds half a character (a lone surrogate), which cannot be stored') from error
+
+
+def _meaning(error: sqlite3.Error, path: str, wait: float) -> StorageError:
+    code = getattr(error, 'sqlite_errorcode', sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _BUSY:
+        return StoreUnavailable(
+            f'{path} is locked: another process has held it for {wait:g} s', hint='try again when it has finished'
+        )
+    if code in _DAMAGED:
+        return DamagedStore(f'{path} is not a SQLite database, or a damaged one ({error})')
+    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
+        return StorageError(f'{path} is read-only: the file or its folder cannot be written')
+    if code == sqlite3.SQLITE_CANTOPEN:
+        return StorageError(f'{path} cannot be opened: {_why_not_opened(path)}')
+    if code == sqlite3.SQLITE_FULL:
+        return StorageError(f'{path} cannot be written: the disk is full')
+    if code == sqlite3.SQLITE_ERROR:
+        return DamagedStore(f'{path} has tables that are not those of a plan ({error})')
+    return StorageError(f'{path}: {error}')
+
+
+def _why_not_opened(path: str) -> str:
+    folder = os.path.dirname(path)
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        return 'no permission to read it'
+    if not os.access(folder, os.W_OK):
+        return f'no permission to write to the folder {folder}'
+    return 'the operating system refused'
+
+
+def identity(path: str) -> tuple[int, int] | None:
+    """Return what tells a file from one that took its place, or `None` when it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def is_blank(path: str) -> bool:
+    """Return whether there is no file, or one that nothing was written to."""
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return True
+
+
+def open_for_reading(path: str, patience: Patience) -> sqlite3.Connection:
+    """Open a database so that nothing is created, changed or left behind.
+
+    `DatabaseNotFound` when it is not there, `DamagedStore` when it is none.
+    """
+    wal = _inspect(path)
+    if wal is None:
+        raise DatabaseNotFound(f'there is no database at {path}')
+    writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
+    if not wal or (writable and not os.path.exists(f'{path}-wal')):
+        # The last to close takes away what it put beside the file; a connection for reading alone would leave it.
+        return _connect(path, 'mode=rw', patience, 'PRAGMA query_only = 1')
+    if os.path.exists(f'{path}-wal'):
+        # Somebody writes, or was killed: with `rw` our close could do their clearing up.
+        return _connect(path, 'mode=ro', patience)
+    # Nobody writes and we cannot put anything beside it.
+    return _connect(path, 'mode=ro&immutable=1', patience)
+
+
+def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> sqlite3.Connection:
+    """Open a database to change it, and make it when it is not there; never its folder.
+
+    A new one keeps a write-ahead log (a rollback journal on a network file system) unless `journal` says otherwise;
+    one that is there is left as it is unless `journal` is given.
+    """
+    there = _inspect(path)
+    if there is None and not os.path.isdir(folder := os.path.dirname(path)):
+        raise StorageError(f'there is no folder {folder} to put the database in')
+    fresh = is_blank(path)
+    connection = _connect(path, 'mode=rwc' if there is None else 'mode=rw', patience)
+    try:
+        if journal is not None:
+            _set_journal(connection, journal, path, patience)
+        elif fresh and not on_network(os.path.dirname(path)):
+            # Where it cannot be, SQLite says so or stays with the rollback journal, which is as good for one machine.
+            with suppress(sqlite3.OperationalError):
+                patience.attempt(lambda: connection.execute('PRAGMA journal_mode = wal').fetchone())
+        connection.execute('PRAGMA synchronous = FULL')
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _set_journal(connection: sqlite3.Connection, journal: Journal, path: str, patience: Patience) -> None:
+    answer = patience.attempt(lambda: connection.execute('PRAGMA journal_mode').fetchone())[0]
+    if answer != journal:
+        answer = patience.attempt(lambda: connection.execute(f'PRAGMA journal_mode = {journal}').fetchone())[0]
+    if answer != journal:
+        raise StorageError(f'the journal of {path} cannot be {journal}: it stays {answer}')
+
+
+def _connect(path: str, how: str, patience: Patience, *pragmas: str) -> sqlite3.Connection:
+    plain = path if os.name != 'nt' else f'/{path}'.replace('\\', '/')
+    uri = f'file:{plain.replace("%", "%25").replace("?", "%3f").replace("#", "%23")}?{how}'
+    # Waiting is ours (`Patience`), transactions are ours, and threads take turns by our own locks.
+    connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
+    try:
+        for pragma in pragmas:
+            patience.attempt(lambda pragma=pragma: connection.execute(pragma))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _inspect(path: str) -> bool | None:
+    """Return whether the database keeps a write-ahead log, `None` when it is not there; `DamagedStore` for others."""
+    try:
+        kind = os.stat(path).st_mode
+        if stat.S_ISDIR(kind):
+            raise DamagedStore(f'{path} is a folder, not a database')
+        if not stat.S_ISREG(kind):
+            raise DamagedStore(f'{path} is not a regular file')
+        with open(path, 'rb', buffering=0) as file:
+            head = file.read(100)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise StorageError(f'{path} cannot be read: {error.strerror or error}') from error
+    if not head:
+        return False
+    if not head.startswith(_MAGIC) or len(head) < 100:
+        raise DamagedStore(f'{path} is not a SQLite database')
+    return head[18] == 2
+
+
+def on_network(folder: str, mounts: str = '/proc/self/mountinfo') -> bool:
+    """Return whether the folder is on a file system of another machine, as far as Linux tells."""
+    if folder.startswith('\\\\'):
+        return True
+    try:
+        device = os.stat(folder).st_dev
+        with open(mounts, encoding='utf-8', errors='replace') as lines:
+            number = f'{os.major(device)}:{os.minor(device)}'
+            for line in lines:
+                mount, _, kind = line.partition(' - ')
+                if mount.split(' ', 3)[2] == number:
+                    return kind.split(' ', 1)[0] in _NETWORK
+    except (OSError, AttributeError, IndexError):
+        pass
+    return False
