@@ -36,6 +36,8 @@ _WHERE = {
     'planctl.stores.adapter': ('StoreWrapper',),
     'planctl.stores.base': ('BaseStore', 'PlanStore'),
     'planctl.stores.memory': ('InMemoryPlanStore',),
+    'planctl.stores.postgres': ('PostgresConnection', 'PostgresPlanStore', 'PostgresPool'),
+    'planctl.stores.redis': ('RedisClient', 'RedisPlanStore'),
     'planctl.stores.sqlite': ('SqlitePlanStore',),
     'planctl.text': ('render_plan',),
 }
@@ -71,6 +73,11 @@ if TYPE_CHECKING:
     from planctl.stores.base import BaseStore as BaseStore
     from planctl.stores.base import PlanStore as PlanStore
     from planctl.stores.memory import InMemoryPlanStore as InMemoryPlanStore
+    from planctl.stores.postgres import PostgresConnection as PostgresConnection
+    from planctl.stores.postgres import PostgresPlanStore as PostgresPlanStore
+    from planctl.stores.postgres import PostgresPool as PostgresPool
+    from planctl.stores.redis import RedisClient as RedisClient
+    from planctl.stores.redis import RedisPlanStore as RedisPlanStore
     from planctl.stores.sqlite import SqlitePlanStore as SqlitePlanStore
     from planctl.text import render_plan as render_plan
 

@@ -1,0 +1,276 @@
+"""A plan in Postgres, over a pool that the caller owns. It asks nothing of a session, so any pooler will do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import planctl
+from planctl.change import Change
+from planctl.errors import DamagedStore, NewerSchema, StorageError, StoreUnavailable
+from planctl.journal import OTHER, LogRow, dump_reply, load_reply, log_rows
+from planctl.plan import Plan, check_session, check_table
+from planctl.sanitize import clean
+from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter, positions
+from planctl.stores.mirror import Found, found
+from planctl.stores.postgres_tables import (
+    SCHEMA_VERSION,
+    Rows,
+    Statement,
+    Tables,
+    rows_of,
+    session_of,
+)
+from planctl.stores.turns import Turns, Waiting, driver_names, patience, pause
+
+if TYPE_CHECKING:
+    from planctl.items import PlanEventEmitter
+
+
+@runtime_checkable
+class PostgresConnection(Protocol):
+    """What the store needs of a connection; asyncpg's has it."""
+
+    def transaction(self, *, isolation: Any = None, readonly: bool = False) -> AbstractAsyncContextManager[Any]:
+        """Return a transaction as an async context manager."""
+        ...
+
+    async def execute(self, query: str, *args: Any) -> Any:
+        """Run a statement and return its status, which ends in the number of rows."""
+        ...
+
+    async def fetchval(self, query: str, *args: Any) -> Any:
+        """Return the first column of the first row, or `None`."""
+        ...
+
+    async def fetchrow(self, query: str, *args: Any) -> Any:
+        """Return the first row, or `None`."""
+        ...
+
+    async def fetch(self, query: str, *args: Any) -> Any:
+        """Return all rows."""
+        ...
+
+
+@runtime_checkable
+class PostgresPool(Protocol):
+    """What the store needs of a pool; asyncpg's has it."""
+
+    def acquire(self) -> AbstractAsyncContextManager[Any]:
+        """Lend a connection as an async context manager."""
+        ...
+
+
+class PostgresPlanStore(BaseStore):
+    """Keeps one session's plan in a Postgres database, shared with any number of processes.
+
+    The pool belongs to the caller, who opens it in the event loop that uses the store and closes it. Behind a pooler
+    in transaction mode, make it with `statement_cache_size=0`. An operation that cannot be done within `wait` seconds
+    is `StoreUnavailable`. A cancelled call is stored whole or not at all.
+    """
+
+    def __init__(
+        self,
+        pool: PostgresPool,
+        *,
+        session: str = 'default',
+        table: str = 'plan_items',
+        event_emitter: PlanEventEmitter | None = None,
+        wait: float = 10.0,
+    ) -> None:
+        self._pool = pool
+        self._session = check_session(session)
+        self._tables = Tables(check_table(table), session)
+        self._wait = wait
+        self._turns = Turns()
+        self._ready = False
+        self._emitter = deprecated_emitter(event_emitter)
+
+    async def read(self) -> Plan:
+        """Return one snapshot; see `BaseStore.read`. A database without tables is an empty plan and stays so."""
+        async with self._turns.take(), self._patience() as waiting:
+            try:
+                async with self._transaction(waiting, readonly=True) as connection:
+                    return (await self._load(connection))[0].plan
+            except Exception as error:
+                if _state(error) != _UNDEFINED_TABLE:
+                    raise
+            async with self._transaction(waiting, readonly=True) as connection:
+                return await self._load_shared(connection)
+
+    async def log(self) -> list[LogRow]:
+        """Return the session's log, oldest first. Raises `StorageError`."""
+        async with self._turns.take(), self._patience() as waiting:
+            try:
+                async with self._transaction(waiting, readonly=True) as connection:
+                    return [LogRow(*record) for record in await _fetch(connection, self._tables.read_log)]
+            except Exception as error:
+                if _state(error) != _UNDEFINED_TABLE:
+                    raise
+                return []
+
+    async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
+        """Apply `edit` in one transaction; see `BaseStore.update`."""
+        call = _Call(edit, clean(actor), clean(label), now, None if key is None else clean(key))
+        async with self._turns.take(), self._patience() as waiting:
+            change = await self._until_stored(call, waiting)
+        await self._announce(change, label)
+        return change
+
+    async def _until_stored(self, call: _Call, waiting: Waiting) -> Change:
+        """Do the transaction, again where a program that takes no lock wrote between our read and our write."""
+        attempt = 0
+        while True:
+            try:
+                async with self._transaction(waiting) as connection:
+                    waiting.what = 'another writer held this plan'
+                    await _fetchval(connection, self._tables.lock)
+                    waiting.what = _SILENT
+                    if not self._ready and await _fetchval(connection, self._tables.missing):
+                        for statement in self._tables.create(planctl.__version__):
+                            await _execute(connection, statement)
+                    change = await self._transact(connection, call)
+                    waiting.what = 'Postgres did not confirm, so the change may be stored or not'
+                self._ready = True
+                return change
+            except _NothingToStore as nothing:
+                return nothing.change
+            except _Interfered:
+                pass
+            except Exception as error:
+                if _state(error) not in _AGAIN or attempt > 20:
+                    raise
+                self._ready = False  # Somebody dropped the tables, or makes them at this moment.
+            attempt += 1
+            await pause(attempt)
+
+    async def _transact(self, connection: PostgresConnection, call: _Call) -> Change:
+        stored, rows, new = await self._load(connection)
+        if call.key is not None and (reply := await _fetchval(connection, self._tables.read_reply(call.key))):
+            raise _NothingToStore(load_reply(reply, stored.plan))
+        change = call.edit(stored.base)
+        if call.key is None and change.after == change.before:
+            raise _NothingToStore(replace(change, before=stored.plan, after=stored.plan))
+        log = [] if stored.other is None else log_rows(stored.other, actor=OTHER, operation='write', at=call.now)
+        log += log_rows(change, actor=call.actor, operation=call.label, at=call.now)
+        steps = change.after.steps
+        placed = positions({i: at for i, (at, _) in rows.shared.items()}, [step.id for step in steps])
+        after = {step.id: (placed[step.id], step) for step in steps}
+        for statement in (
+            *self._tables.write_steps(rows, after),
+            *self._tables.write_session(stored.known, change.after, new=new),
+            *self._tables.write_log(log),
+        ):
+            await _execute(connection, statement)
+        if call.key is not None:
+            await _execute(connection, self._tables.write_reply(call.key, dump_reply(change), call.now))
+        return change
+
+    async def _load(self, connection: PostgresConnection) -> tuple[Found, Rows, bool]:
+        """Return what is stored, the rows that it is made of, and whether the session is new to planctl."""
+        record = await _fetchrow(connection, self._tables.read_session)
+        if record is not None and record[0] > SCHEMA_VERSION:
+            raise NewerSchema(
+                f'this database was written by a newer planctl (tables of version {record[0]}, this one knows '
+                f'{SCHEMA_VERSION})',
+                hint=f'install planctl {record[1]} or newer',
+            )
+        session = None if record is None else session_of(record, self._session)
+        rows = rows_of(await _fetch(connection, self._tables.read_rows))
+        known = tuple(step for _, step in sorted(rows.own.values(), key=itemgetter(0)))
+        plan = replace(session or Plan(self._session), steps=known)
+        return found(plan, [step for _, step in rows.shared.values()]), rows, session is None
+
+    async def _load_shared(self, connection: PostgresConnection) -> Plan:
+        if not await _fetchval(connection, self._tables.shared_exists):
+            return Plan(self._session)
+        rows = rows_of(await _fetch(connection, self._tables.read_shared))
+        return found(Plan(self._session), [step for _, step in rows.shared.values()]).plan
+
+    def _patience(self) -> AbstractAsyncContextManager[Waiting]:
+        return patience(self._wait, _SILENT, _typed)
+
+    @asynccontextmanager
+    async def _transaction(self, waiting: Waiting, *, readonly: bool = False) -> AsyncGenerator[PostgresConnection]:
+        """Lend a connection inside a transaction: of one snapshot to read, else one that sees what others committed.
+
+        The isolation is always said, because a default of the server or the role may be any.
+        """
+        waiting.what = 'no connection of the pool was free'
+        async with self._pool.acquire() as connection:
+            waiting.what = _SILENT
+            isolation = 'repeatable_read' if readonly else 'read_committed'
+            async with connection.transaction(isolation=isolation, readonly=readonly):
+                yield connection
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    edit: EditFunction
+    actor: str
+    label: str
+    now: float
+    key: str | None
+
+
+class _NothingToStore(Exception):
+    """Ends the transaction without a trace: tables made for it are not kept either."""
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+
+class _Interfered(Exception):
+    """A row that was read is not the row that is there now."""
+
+
+_SILENT = 'Postgres did not answer'
+_UNDEFINED_TABLE = '42P01'
+# Serialization failure, deadlock, a key or table that somebody else made first, a table that is gone.
+_AGAIN = {'40001', '40P01', '23505', '42P07', _UNDEFINED_TABLE}
+# Connection, resources, shutdown, a lock or a statement that took too long.
+_UNAVAILABLE = ('08', '53', '57', '55P03')
+_NOT_A_PLAN = ('42703', '42804', '42809', '42883')
+
+
+def _state(error: Exception) -> str | None:
+    return getattr(error, 'sqlstate', None)
+
+
+def _typed(error: Exception, overdue: str) -> StorageError | None:
+    """Return the error that planctl raises for one of the driver's; `None` when it is not the driver's."""
+    reason = clean(str(error).partition('\n')[0]) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        return StoreUnavailable(overdue)
+    if isinstance(error, OSError):
+        return StoreUnavailable(f'cannot reach Postgres: {reason}')
+    if (state := _state(error)) is not None:
+        if state.startswith(_UNAVAILABLE):
+            return StoreUnavailable(f'Postgres is not available: {reason}')
+        if state in _NOT_A_PLAN:
+            return DamagedStore(f'a table is not one that holds plans: {reason}')
+        return StorageError(f'Postgres refused: {reason}')
+    if 'InterfaceError' in driver_names(error, 'asyncpg'):
+        return StoreUnavailable(f'the connection to Postgres failed: {reason}')
+    return None
+
+
+async def _fetch(connection: PostgresConnection, statement: Statement) -> Sequence[Any]:
+    return await connection.fetch(statement.text, *statement.arguments)
+
+
+async def _fetchrow(connection: PostgresConnection, statement: Statement) -> Any:
+    return await connection.fetchrow(statement.text, *statement.arguments)
+
+
+async def _fetchval(connection: PostgresConnection, statement: Statement) -> Any:
+    return await connection.fetchval(statement.text, *statement.arguments)
+
+
+async def _execute(connection: PostgresConnection, statement: Statement) -> None:
+    status = await connection.execute(statement.text, *statement.arguments)
+    if statement.rows is not None and str(status).rpartition(' ')[2] != str(statement.rows):
+        raise _Interfered

@@ -1,0 +1,158 @@
+"""What Redis holds of a session, as text: the reference's list, our hash and the entries of the log. Pure.
+
+Everything is JSON in ASCII, so that any text goes through any client.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from hashlib import blake2b
+from itertools import count
+from typing import Any, cast
+
+from planctl.errors import DamagedStore, NewerSchema
+from planctl.journal import LogRow, step_of, step_record
+from planctl.plan import STATUSES, Plan, Step
+from planctl.stores.mirror import Found, adopt, found
+
+SCHEMA_VERSION = 1
+
+FIELDS = ('session', 'steps', 'digest')
+"""The fields of our hash that are read each time. A reply is kept in one of its own, named by `reply_field`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What was read. `logged` is how many entries the log has, `written` our hash, to tell which fields differ.
+
+    `ours` says whether planctl wrote the list as it is.
+    """
+
+    found: Found
+    logged: int
+    written: Mapping[str, str]
+    ours: bool
+
+
+def reply_field(key: str) -> str:
+    """Return the field of our hash that keeps the reply of a keyed operation."""
+    return f'reply:{key}'
+
+
+def load(session: str, raw: str | None, own: Sequence[str | None]) -> Document:
+    """Return what the list (`raw`) and our hash (`own`, as `FIELDS`) hold. Raises `DamagedStore`, `NewerSchema`."""
+    state, mirrored, digest = own
+    try:
+        known, logged = _session(session, state)
+        own_steps = () if mirrored is None else tuple(step_of(record) for record in json.loads(mirrored))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedStore(f'what planctl keeps beside the list of session {session!r} is damaged') from error
+    known = Plan(
+        session, known.revision, known.next_id, known.objective, known.brief, own_steps, known.owner, known.lease
+    )
+    written = {name: value for name, value in zip(FIELDS, own, strict=True) if value is not None}
+    if raw is not None and digest_of(raw) == digest:
+        return Document(Found(known, known, None), logged, written, ours=True)
+    steps = [adopt(step, known.get(step.id)) for step in load_steps(raw)]
+    return Document(found(known, steps), logged, written, ours=False)
+
+
+def _session(session: str, state: str | None) -> tuple[Plan, int]:
+    if state is None:
+        return Plan(session), 0
+    record = json.loads(state)
+    if record['version'] > SCHEMA_VERSION:
+        raise NewerSchema(
+            f'this plan was written by a newer planctl (version {record["version"]} of what is kept beside it, this '
+            f'one knows {SCHEMA_VERSION})',
+            hint=f'install planctl {record["by"]} or newer',
+        )
+    names = ('revision', 'next_id', 'objective', 'brief', 'owner', 'lease')
+    return Plan(session, **{name: record[name] for name in names}), record['logged']
+
+
+def dump(plan: Plan, raw: str, *, logged: int, written_by: str) -> dict[str, str]:
+    """Return the fields of our hash for a plan whose list is written as `raw`."""
+    state = {
+        'version': SCHEMA_VERSION,
+        'by': written_by,
+        'revision': plan.revision,
+        'next_id': plan.next_id,
+        'objective': plan.objective,
+        'brief': plan.brief,
+        'owner': plan.owner,
+        'lease': plan.lease,
+        'logged': logged,
+    }
+    steps = [step_record(step) for step in plan.steps]
+    return {'session': json.dumps(state), 'steps': json.dumps(steps), 'digest': digest_of(raw)}
+
+
+def load_steps(raw: str | None) -> list[Step]:
+    """Return the steps of the reference's list. Raises `DamagedStore` that names the step."""
+    if raw is None:
+        return []
+    try:
+        items: Any = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise DamagedStore('the list of steps is not JSON') from error
+    if not isinstance(items, list):
+        raise DamagedStore('the list of steps is not a JSON list')
+    steps: dict[str, Step] = {}
+    for item in cast('list[Any]', items):
+        step = _step(item)
+        # A list can hold an id twice, which no table can: the later step is kept under an id of its own.
+        other = step.id
+        for number in count(2):
+            if other not in steps:
+                break
+            other = f'{step.id}-{number}'
+        steps[other] = step if other == step.id else replace(step, id=other)
+    return list(steps.values())
+
+
+def dump_steps(steps: Sequence[Step]) -> str:
+    """Return steps as the reference's list."""
+    return json.dumps(
+        [
+            {
+                'id': step.id,
+                'content': step.content,
+                'status': step.status.value,
+                'active_form': step.active_form,
+                'parent_id': step.parent_id,
+                'depends_on': step.depends_on,
+            }
+            for step in steps
+        ]
+    )
+
+
+def _step(item: Any) -> Step:
+    given = cast('dict[str, Any]', item) if isinstance(item, dict) else {}
+    texts = [given.get('id'), given.get('content'), given.get('active_form', ''), given.get('parent_id') or '']
+    waits: Any = given.get('depends_on', [])
+    status = STATUSES.get(str(given.get('status', 'pending')))
+    ids = cast('list[Any]', waits) if isinstance(waits, list) else [None]
+    if status is None or not all(isinstance(text, str) for text in (*texts, *ids)):
+        raise DamagedStore(f'an entry of the list is not a step: {json.dumps(item)[:200]}')
+    step_id, content, active_form, parent_id = (str(text) for text in texts)
+    return Step(step_id, content, status, active_form, parent_id or None, tuple(map(str, ids)))
+
+
+def digest_of(raw: str) -> str:
+    """Return what tells the list that planctl wrote from one that another program wrote."""
+    return blake2b(raw.encode(), digest_size=16).hexdigest()
+
+
+def dump_entry(rows: Sequence[LogRow], key: str | None) -> str:
+    """Return one transaction's entry of the log; `key` when a reply was kept, which goes when the entry does."""
+    return json.dumps({'key': key, 'rows': [astuple(row) for row in rows]})
+
+
+def load_entry(entry: str) -> tuple[list[LogRow], str | None]:
+    """Return the rows and the key of an entry."""
+    record = json.loads(entry)
+    return [LogRow(*row) for row in record['rows']], record['key']
