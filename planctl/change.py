@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from planctl.plan import Plan, Progress, Step, TaskStatus
@@ -39,9 +39,13 @@ class StepChange:
 class Remark:
     """Something that a transaction did beyond the letter of what was asked, for the adapters to put into words.
 
-    Codes: `dropped` (open steps that a whole-plan write left out and removed), `kept` (left out, but kept),
-    `identified_by_text` (id and text of an item named two steps; pairs of ids: given, taken), `several_in_progress`
-    (the actor's own steps), `completable` (parents whose children are now all resolved), `claimed`.
+    Codes: `claimed`; `several_in_progress` (the actor's own steps); `completable` (open parents whose children are now
+    all resolved). Of a whole-plan write: `dropped` (open steps that it left out and that are removed); `kept` (left
+    out, but kept, because the writer never saw them as they are); `stays_deleted` (restated as shown, but removed by
+    another since); `identified_by_text` (id and text of an item named two steps; pairs: id given, id taken);
+    `overruled` (another changed the field too, and the writer's value stands; triples: id, field, the other's value);
+    `merged` (the item only repeats what was shown, or a new step's default, and the other's value stands; triples
+    alike). A value in a triple is text: dependencies are joined by a space, none is empty.
     """
 
     code: str
@@ -111,30 +115,42 @@ class Change:
 
 
 def difference(before: Sequence[Step], after: Sequence[Step]) -> tuple[StepChange, ...]:
-    """Return what turned the steps `before` into the steps `after`; linear when the order holds."""
-    old = {step.id: step for step in before}
-    new_ids = {step.id for step in after}
-    moved = _moved([s.id for s in before if s.id in new_ids], [s.id for s in after if s.id in old])
-    was_after = _predecessors(before) if moved or len(old) != len(new_ids) or old.keys() != new_ids else {}
+    """Return what turned the steps `before` into the steps `after`, with the fewest moved; linear when order holds."""
     changes: list[StepChange] = []
-    behind: str | None = None
-    for step in after:
-        earlier = old.get(step.id)
-        if earlier is None:
-            changes.append(StepChange(None, step, now_after=behind))
-        elif step.id in moved:
-            changes.append(StepChange(earlier, step, was_after.get(step.id), behind, moved=True))
-        elif earlier is not step and earlier != step:
-            changes.append(StepChange(earlier, step))
-        behind = step.id
-    changes.extend(
-        StepChange(step, None, was_after=was_after.get(step.id)) for step in before if step.id not in new_ids
-    )
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new:
+            if old.id != new.id:
+                break
+            if old != new:
+                changes.append(StepChange(old, new))
+        same += 1
+    if same < len(before) or same < len(after):
+        changes.extend(_rearranged(before[same:], after[same:], after[same - 1].id if same else None))
     return tuple(changes)
 
 
-def _predecessors(steps: Iterable[Step]) -> dict[str, str | None]:
-    behind: str | None = None
+def _rearranged(before: Sequence[Step], after: Sequence[Step], behind: str | None) -> Iterator[StepChange]:
+    """Yield the changes between two lists of steps that both stand behind the same step."""
+    old = {step.id: step for step in before}
+    new_ids = {step.id for step in after}
+    moved = _moved([s.id for s in before if s.id in new_ids], [s.id for s in after if s.id in old])
+    was_after = _predecessors(before, behind) if moved or old.keys() != new_ids else {}
+    for step in after:
+        earlier = old.get(step.id)
+        if earlier is None:
+            yield StepChange(None, step, now_after=behind)
+        elif step.id in moved:
+            yield StepChange(earlier, step, was_after.get(step.id), behind, moved=True)
+        elif earlier is not step and earlier != step:
+            yield StepChange(earlier, step)
+        behind = step.id
+    for step in before:
+        if step.id not in new_ids:
+            yield StepChange(step, None, was_after=was_after.get(step.id))
+
+
+def _predecessors(steps: Iterable[Step], behind: str | None) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for step in steps:
         found[step.id] = behind

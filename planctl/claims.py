@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, assert_never
+from typing import assert_never
 
 from planctl.change import Remark
-from planctl.errors import InputError, LostClaim, NoneAvailable, SessionHeld
+from planctl.errors import InputError, LostClaim, OpenChildren, SessionHeld
+from planctl.judgement import Judgement, listed
 from planctl.operations import Claim, Release, Renew
 from planctl.plan import Plan, Step, TaskStatus
-from planctl.readiness import available
-
-if TYPE_CHECKING:
-    from planctl.rules import Judgement
+from planctl.readiness import available, held, none_available
+from planctl.settling import settling
 
 
 def claim(judgement: Judgement, operation: Claim | Renew | Release) -> None:
@@ -34,21 +32,17 @@ def claim(judgement: Judgement, operation: Claim | Renew | Release) -> None:
             assert_never(operation)
 
 
-def held(step: Step, now: float) -> bool:
-    """Whether a lease on the step runs at `now`."""
-    return step.owner is not None and step.lease is not None and step.lease > now
-
-
 def session_held(plan: Plan, now: float) -> bool:
     """Whether a run holds the session at `now`."""
     return plan.owner is not None and plan.lease is not None and plan.lease > now
 
 
-def claimable(plan: Plan, owner: str, now: float) -> Iterator[Step]:
-    """Yield the steps that `owner` can claim at `now`, in the order in which they are given out."""
-    for ready in available(plan, owner, now):
-        if not ready.open_children and _claimable(ready.step, owner, now):
-            yield ready.step
+def judge_claims(judgement: Judgement) -> None:
+    """Refuse a claim of a step with open children: it is worked on by working on those."""
+    work = judgement.work
+    for step_id in judgement.claimed:
+        if step_id in work.steps and (children := work.open_children(step_id)):
+            raise OpenChildren(f'step {step_id} has open subtasks: {listed(children)}', ids=[step_id, *children])
 
 
 def _named(step_id: str | None) -> str:
@@ -64,20 +58,35 @@ def _require_owner(step: Step, owner: str) -> None:
 
 
 def _claim_step(judgement: Judgement, operation: Claim) -> None:
-    work, now = judgement.work, judgement.now
+    work, now, owner = judgement.work, judgement.now, operation.owner
     if operation.id is None:
-        current = replace(judgement.work.plan, steps=tuple(work.steps.values()))
-        step = next(claimable(current, operation.owner, now), None)
-        if step is None:
-            raise NoneAvailable
+        step = work.step(_next(judgement, owner))
     else:
         step = work.step(operation.id)
-        if held(step, now) and step.owner != operation.owner:
+        if held(step, now) and step.owner != owner:
             raise LostClaim(f'step {step.id} is held by {step.owner}', ids=[step.id])
     judgement.move(step, TaskStatus.in_progress)
     taken = work.step(step.id)
-    work.put(replace(taken, owner=operation.owner, lease=now + operation.seconds, started_at=taken.started_at or now))
+    started_at = now if taken.started_at is None else taken.started_at
+    work.put(replace(taken, owner=owner, lease=now + operation.seconds, started_at=started_at))
+    judgement.claimed.append(step.id)
     judgement.remarks.append(Remark('claimed', (step.id,)))
+
+
+def _next(judgement: Judgement, owner: str) -> str:
+    """Return the id of the first step that can be claimed; `NoneAvailable` says why there is none."""
+    work, now = judgement.work, judgement.now
+    # What the operations before this one have resolved counts: completing a step and taking the next is one act.
+    settled = {step.id: step for step in settling(work, judgement.freed, judgement.requested)}
+    current = judgement.plan((work.steps | settled).values())
+    under_resolved: dict[str, str | None] = {}
+    for ready in available(current, owner, now):
+        step = ready.step
+        if ready.open_children or not _claimable(step, owner, now):
+            continue
+        if step.parent_id is None or work.nearest(step.id, lambda ancestor: ancestor.resolved, under_resolved) is None:
+            return step.id
+    raise none_available(current, owner, now)
 
 
 def _claimable(step: Step, owner: str, now: float) -> bool:
@@ -96,7 +105,7 @@ def _release_steps(judgement: Judgement, operation: Release) -> None:
 
 
 def _session(judgement: Judgement, operation: Claim | Renew | Release) -> None:
-    plan, now = judgement.work.plan, judgement.now
+    plan, now = judgement.plan(()), judgement.now
     match operation:
         case Claim(owner=owner, seconds=seconds):
             if session_held(plan, now) and plan.owner != owner:

@@ -35,7 +35,8 @@ class Add:
 class Draft:
     """One step as a whole-plan write states it. `None` is a field left out: a step that stays keeps its value.
 
-    An empty `parent_id` or `depends_on` takes the parent or the dependencies away.
+    An empty `parent_id` or `depends_on` takes the parent or the dependencies away. References may name any item of
+    the same write by the id that the write gives it.
     """
 
     content: str
@@ -50,9 +51,11 @@ class Draft:
 class Replace:
     """Restate the whole plan, in this order.
 
-    `base` holds the steps that the writer was shown, as pairs of id and `fingerprint`; an open step that is not in
-    it, or changed since, is kept when it is left out. `None` means that everything was shown. With `plain` the writer
-    knows no `blocked`: a step that it restates as pending stays blocked.
+    `base` holds the steps that the writer was shown, as pairs of id and `fingerprint`, its own changes counted in.
+    With it the write is a three-way merge: an open step that is not in it, or that another changed since, is kept when
+    it is left out; a field that an item only repeats as shown keeps what another made of it; a step that is only
+    repeated and that another removed stays removed. With `None` the items are the plan. With `plain` the writer knows
+    nothing of parents, dependencies and `blocked`: a step that stays keeps them.
     """
 
     items: tuple[Draft, ...]

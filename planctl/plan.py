@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from planctl.errors import InvalidId, InvalidName, StepNotFound
-from planctl.sanitize import clean
+from planctl.sanitize import clean, has_control
 
 
 class TaskStatus(str, Enum):
@@ -89,8 +89,15 @@ class Progress:
         return self.open == 0 and self.total > 0 and self.completed == 0
 
 
+class _Indexed:
+    """Room for an index that is no field: it is never compared, pickled or written as JSON."""
+
+    __slots__ = ('_index',)
+    _index: dict[str, Step]
+
+
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(_Indexed):
     """One session's plan: everything that is stored of it, in one snapshot.
 
     `revision` grows by one with each transaction that changed something; 0 was never written. `next_id` is the id
@@ -105,15 +112,16 @@ class Plan:
     steps: tuple[Step, ...] = ()
     owner: str | None = None
     lease: float | None = None
-    _index: dict[str, Step] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def index(self) -> Mapping[str, Step]:
         """The steps by id, built once."""
-        if self._index is None:
-            object.__setattr__(self, '_index', {step.id: step for step in self.steps})
-        assert self._index is not None
-        return self._index
+        try:
+            return self._index
+        except AttributeError:
+            index = {step.id: step for step in self.steps}
+            object.__setattr__(self, '_index', index)
+            return index
 
     def get(self, step_id: str) -> Step | None:
         """Return the step with this exact id, or `None`."""
@@ -134,12 +142,9 @@ class Plan:
 
 def progress(steps: Iterable[Step]) -> Progress:
     """Count steps by status."""
-    counts = dict.fromkeys(STATUSES, 0)
-    total = 0
-    for step in steps:
-        counts[step.status.value] += 1
-        total += 1
-    return Progress(total=total, **counts)
+    # Five counts in C take a quarter of one loop that hashes the status of each step.
+    statuses = [step.status for step in steps]
+    return Progress(len(statuses), **{name: statuses.count(status) for name, status in STATUSES.items()})
 
 
 _ID = re.compile(r'[^\s<>-][^\s<>]{0,63}')
@@ -155,16 +160,17 @@ def check_id(step_id: str) -> str:
 
 def check_session(session: str) -> str:
     """Return a session name of 1 to 200 characters without control characters, or raise `InvalidName`."""
-    if not 1 <= len(session) <= 200 or clean(session.replace(' ', '_')) != session.replace(' ', '_'):
+    if not 1 <= len(session) <= 200 or has_control(session):
         raise InvalidName('a session name has 1 to 200 characters and no control characters')
     return session
 
 
 def check_table(table: str) -> str:
     """Return a table name that is a plain SQL identifier, or raise `InvalidName`."""
-    if _TABLE.fullmatch(table) is None:
+    if _TABLE.fullmatch(table) is None or table.lower().startswith('sqlite_'):
         raise InvalidName(
-            f'invalid table name {clean(table)[:80]!r}: letters, digits and _, no digit first, at most 63'
+            f'invalid table name {clean(table)[:80]!r}: '
+            'letters, digits and _, no digit first, at most 63, not beginning with sqlite_'
         )
     return table
 
@@ -178,8 +184,34 @@ def next_id_after(next_id: int, ids: Iterable[str]) -> int:
 
 
 def fingerprint(step: Step) -> str:
-    """Return a short digest of what a reader of the step is shown, to tell later whether it changed since."""
+    """Return a short text that tells later whether, and in which fields, a step differs from what was shown of it.
+
+    Its parts, one for each of `SHOWN_FIELDS`, are joined by dots: the status itself, of the other fields a digest,
+    nothing for an empty one. Two steps with equal fingerprints read the same.
+    """
+    return '.'.join(field_marks(step))
+
+
+SHOWN_FIELDS = ('content', 'status', 'active_form', 'parent_id', 'depends_on', 'note')
+"""What a reader is shown of a step, in the order of the parts of a fingerprint."""
+
+
+def field_marks(step: Step) -> list[str]:
+    """Return the parts of the step's fingerprint. The order of its dependencies makes no difference."""
+    return [
+        text_mark(step.content),
+        step.status.value,
+        text_mark(step.active_form),
+        text_mark(step.parent_id or ''),
+        text_mark(' '.join(sorted(step.depends_on))),
+        text_mark(step.note),
+    ]
+
+
+def text_mark(text: str) -> str:
+    """Return a digest of 8 hexadecimal digits, the same in every process; nothing for no text."""
+    if not text:
+        return ''
     from hashlib import blake2b
 
-    shown = (step.content, step.status.value, step.active_form, step.parent_id, step.depends_on, step.note)
-    return blake2b(repr(shown).encode('utf-8', 'replace'), digest_size=6).hexdigest()
+    return blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()

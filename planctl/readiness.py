@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planctl.errors import NoneAvailable
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.working import Working
 
@@ -16,6 +17,11 @@ class Ready:
     open_children: bool = False
 
 
+def held(step: Step, now: float) -> bool:
+    """Whether a lease on the step runs at `now`, in seconds since the epoch."""
+    return step.owner is not None and step.lease is not None and step.lease > now
+
+
 def available(plan: Plan, actor: str | None, now: float) -> tuple[Ready, ...]:
     """Return the steps that `actor` can work on at `now` (seconds since the epoch), leaves first, in plan order.
 
@@ -23,13 +29,17 @@ def available(plan: Plan, actor: str | None, now: float) -> tuple[Ready, ...]:
     not held by another owner whose lease runs. Linear.
     """
     work = Working(plan)
-    waiting: dict[str, bool] = {}
+    known: dict[str, str | None] = {}
+
+    def waits(step: Step) -> bool:
+        return bool(step.depends_on) and bool(work.open_prerequisites(step))
+
     leaves: list[Ready] = []
     parents: list[Ready] = []
     for step in plan.steps:
-        if step.resolved or step.status is TaskStatus.blocked or _waits(work, step, waiting):
+        if step.resolved or step.status is TaskStatus.blocked or _held_by_another(step, actor, now) or waits(step):
             continue
-        if step.owner is not None and step.owner != actor and step.lease is not None and step.lease > now:
+        if step.parent_id is not None and work.nearest(step.id, waits, known) is not None:
             continue
         if work.open_children(step.id):
             parents.append(Ready(step, open_children=True))
@@ -38,18 +48,23 @@ def available(plan: Plan, actor: str | None, now: float) -> tuple[Ready, ...]:
     return (*leaves, *parents)
 
 
-def _waits(work: Working, step: Step, known: dict[str, bool]) -> bool:
-    """Whether the step or an ancestor has an open prerequisite; answers are shared between siblings by `known`."""
-    path: list[str] = []
-    answer = False
-    for current in (step, *work.ancestors(step.id)) if step.parent_id is not None else (step,):
-        if current.id in known:
-            answer = known[current.id]
-            break
-        path.append(current.id)
-        if current.depends_on and work.open_prerequisites(current):
-            answer = True
-            break
-    for step_id in path:
-        known[step_id] = answer
-    return answer
+def none_available(plan: Plan, actor: str | None, now: float) -> NoneAvailable:
+    """Return the error that says why `actor` has nothing to take: no steps, all resolved, worked on, or waiting.
+
+    Its ids are the steps that are worked on or, when there are none, those that wait.
+    """
+    counts = plan.progress
+    if counts.total == 0:
+        return NoneAvailable('the plan has no steps')
+    if counts.open == 0:
+        return NoneAvailable('the plan is finished' if counts.finished else 'the plan is abandoned: all is cancelled')
+    busy = [s.id for s in plan.steps if s.status is TaskStatus.in_progress or _held_by_another(s, actor, now)]
+    if busy:
+        return NoneAvailable('every step that could be taken is being worked on', ids=busy)
+    return NoneAvailable(
+        'every open step is blocked or waits for another', ids=[s.id for s in plan.steps if not s.resolved]
+    )
+
+
+def _held_by_another(step: Step, actor: str | None, now: float) -> bool:
+    return step.owner != actor and held(step, now)

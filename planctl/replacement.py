@@ -1,49 +1,31 @@
-"""Whole-plan replacement: which stored step each item restates, what is kept, what falls out. Pure, like all rules."""
+"""Whole-plan replacement: what items make of the steps they restate, what is kept, what falls out. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from planctl.change import Remark
 from planctl.errors import DuplicateId, EmptyReplacement
+from planctl.judgement import Judgement, listed, storable
+from planctl.matching import match
 from planctl.operations import Draft, Replace
-from planctl.plan import Step, TaskStatus, check_id, fingerprint
+from planctl.plan import SHOWN_FIELDS, Step, TaskStatus, check_id, field_marks, fingerprint
 from planctl.sanitize import clean
 from planctl.working import Working
 
-if TYPE_CHECKING:
-    from planctl.rules import Judgement
+# A step that was never shown: its text is unknown, and a new step's defaults say nothing of the other fields.
+_UNSEEN = ['', *field_marks(Step('', ''))[1:]]
 
 
 def restate(judgement: Judgement, operation: Replace) -> None:
     """Make the items the plan. Raises `EmptyReplacement`, `DuplicateId`, `InvalidId`, `BlankText`."""
-    from planctl.rules import storable
-
-    work = judgement.work
-    texts = [storable(item.content) for item in operation.items]
     _refuse_repeated_ids(operation.items)
-    if not operation.items and (open_ids := [s.id for s in work.steps.values() if not s.resolved]):
-        raise EmptyReplacement(f'an empty plan would drop the open steps {", ".join(open_ids)}', ids=open_ids)
-    matched, by_text = _match(operation.items, texts, work.steps)
-    kept = _kept(work, set(matched.values()), operation.base)
-    _drop(judgement, [step_id for step_id in work.steps if step_id not in kept and step_id not in matched.values()])
-
-    stored_order = list(work.steps)
-    given = [_identify(work, item, matched.get(at)) for at, item in enumerate(operation.items)]
-    aliases = {
-        item.id: step_id
-        for item, step_id in zip(operation.items, given, strict=True)
-        if item.id is not None and item.id not in given and item.id not in kept
-    }
-    for item, text, step_id in zip(operation.items, texts, given, strict=True):
-        _put(judgement, item, text, step_id, aliases, plain=operation.plain)
-    _order(work, given, stored_order)
-    if by_text:
-        judgement.remarks.append(Remark('identified_by_text', tuple(step_id for pair in by_text for step_id in pair)))
-    if kept:
-        judgement.remarks.append(Remark('kept', tuple(kept)))
+    open_ids = [step.id for step in judgement.work.steps.values() if not step.resolved]
+    if not operation.items and open_ids:
+        raise EmptyReplacement(f'an empty plan would drop the open steps {listed(open_ids)}', ids=open_ids)
+    _Replacement(judgement, operation).carry_out()
 
 
 def _refuse_repeated_ids(items: Sequence[Draft]) -> None:
@@ -56,116 +38,152 @@ def _refuse_repeated_ids(items: Sequence[Draft]) -> None:
         seen.add(item.id)
 
 
-def _match(
-    items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step]
-) -> tuple[dict[int, str], list[tuple[str, str]]]:
-    """Return which stored step each item restates, and the (given, taken) ids where text overruled an id.
+class _Replacement:
+    """A three-way merge of what the writer was shown, what is stored and what the items state.
 
-    By id, then by equal text in order among the steps not yet matched. Where id and exact text point at two stored
-    steps, the text decides: a model that numbers its list anew would otherwise rewrite every step.
+    Without a base there is no telling who changed what: the items are the plan.
     """
-    matched: dict[int, str] = {}
-    by_text: list[tuple[str, str]] = []
-    free: dict[str, list[str]] = {}
 
-    def take(at: int, step_id: str) -> None:
-        matched[at] = step_id
-        taken.add(step_id)
+    def __init__(self, judgement: Judgement, operation: Replace) -> None:
+        self.judgement = judgement
+        self.work = judgement.work
+        self.items = operation.items
+        self.texts = [storable(item.content) for item in operation.items]
+        self.plain = operation.plain
+        self.base = None if operation.base is None else dict(operation.base)
+        parts = {step_id: mark.split('.') for step_id, mark in (operation.base or ())}
+        self.shown = {step_id: marks for step_id, marks in parts.items() if len(marks) == len(SHOWN_FIELDS)}
+        self.ids: dict[int, str] = {}
+        self.fresh: set[str] = set()
+        self.aliases: dict[str, str | None] = {}
+        self.remarks: dict[str, list[str]] = {}
 
-    taken: set[str] = set()
-    for at, item in enumerate(items):
-        if item.id is not None and (step := steps.get(item.id)) is not None and step.content == texts[at]:
-            take(at, item.id)
-    for step_id, step in reversed(list(steps.items())):
-        if step_id not in taken:
-            free.setdefault(step.content, []).append(step_id)
-    named = {item.id for at, item in enumerate(items) if at not in matched and item.id in steps}
-    for at, item in enumerate(items):
-        if at not in matched and item.id in named and free.get(texts[at]):
-            step_id = free[texts[at]].pop()
-            take(at, step_id)
-            by_text.append((item.id or '', step_id))
-    for at, item in enumerate(items):
-        if at not in matched and item.id is not None and item.id in steps and item.id not in taken:
-            take(at, item.id)
-    for at in range(len(items)):
-        while at not in matched and free.get(texts[at]):
-            step_id = free[texts[at]].pop()
-            if step_id not in taken:
-                take(at, step_id)
-    return matched, by_text
+    def carry_out(self) -> None:
+        """Match, drop what falls out, put the items in their order, and remark on all that was not asked for."""
+        work = self.work
+        found = match(self.items, self.texts, work.steps, {step_id: marks[0] for step_id, marks in self.shown.items()})
+        restated = set(found.stored.values())
+        kept = [step.id for step in work.steps.values() if step.id not in restated and self._is_kept(step)]
+        staying = restated.union(kept)
+        gone = [step_id for step_id in work.steps if step_id not in staying]
+        self._remark('dropped', *(step_id for step_id in gone if not work.steps[step_id].resolved))
+        self._remark('kept', *kept)
+        for given, taken in found.by_text:
+            self._remark('identified_by_text', given, taken)
+        stored_order = list(work.steps)
+        self.judgement.freed.update(work.drop(gone))
+        deleted = {at for at, step_id in found.lost.items() if self._repeats(at, self.shown[step_id])}
+        self._remark('stays_deleted', *(found.lost[at] for at in sorted(deleted)))
+        self._identify(found.stored | {at: step_id for at, step_id in found.lost.items() if at not in deleted}, deleted)
+        for at in self.ids:
+            self._put(at)
+        _order(work, list(self.ids.values()), stored_order)
+        self.judgement.remarks.extend(Remark(code, tuple(ids)) for code, ids in self.remarks.items())
 
+    def _remark(self, code: str, *ids: str) -> None:
+        if ids:
+            self.remarks.setdefault(code, []).extend(ids)
 
-def _kept(work: Working, restated: set[str], base: tuple[tuple[str, str], ...] | None) -> list[str]:
-    """Return the open steps that were left out but that the writer never saw as they are now."""
-    if base is None:
-        return []
-    seen = dict(base)
-    return [
-        step.id
-        for step in work.steps.values()
-        if step.id not in restated and not step.resolved and seen.get(step.id) != fingerprint(step)
-    ]
+    def _is_kept(self, step: Step) -> bool:
+        """Whether a step that was left out stays: it is open and the writer never saw it as it is."""
+        return self.base is not None and not step.resolved and self.base.get(step.id) != fingerprint(step)
 
-
-def _drop(judgement: Judgement, gone: list[str]) -> None:
-    """Remove steps; their children take their place and whoever waited for them is freed."""
-    work = judgement.work
-    dropped = tuple(step_id for step_id in gone if not work.steps[step_id].resolved)
-    going = set(gone)
-    for step_id in gone:
-        heir = next((ancestor.id for ancestor in work.ancestors(step_id) if ancestor.id not in going), None)
-        for child in list(work.children(step_id)):
-            work.put(replace(work.steps[child], parent_id=heir))
-        judgement.freed.update(work.drop(step_id))
-    if dropped:
-        judgement.remarks.append(Remark('dropped', dropped))
-
-
-def _identify(work: Working, item: Draft, matched: str | None) -> str:
-    """Return the id of the step that an item stands for; a new one is put in place so that others can refer to it."""
-    if matched is not None:
-        return matched
-    wanted = item.id if item.id is not None and item.id not in work.steps else None
-    step_id = work.new_id() if wanted is None else check_id(wanted)
-    work.put(Step(id=step_id, content=item.content))
-    return step_id
-
-
-def _put(
-    judgement: Judgement, item: Draft, text: str, step_id: str, aliases: Mapping[str, str], *, plain: bool
-) -> None:
-    work = judgement.work
-    step = work.steps[step_id]
-    parent_id, depends_on = step.parent_id, step.depends_on
-    if item.parent_id is not None:
-        parent_id = aliases.get(item.parent_id, item.parent_id) or None
-    if item.depends_on is not None:
-        depends_on = tuple(dict.fromkeys(aliases.get(on, on) for on in item.depends_on))
-    work.put(
-        replace(
-            step,
-            content=text,
-            active_form=step.active_form if item.active_form is None else clean(item.active_form),
-            parent_id=parent_id,
-            depends_on=depends_on,
+    def _repeats(self, at: int, shown: Sequence[str]) -> bool:
+        """Whether an item states nothing but what was shown of its step."""
+        stated = _stated(self.items[at], self.texts[at], {})
+        marks = field_marks(replace(Step('', ''), **stated))
+        return all(
+            mark == known for name, mark, known in zip(SHOWN_FIELDS, marks, shown, strict=True) if name in stated
         )
-    )
-    is_new = step_id not in work.plan.index
-    status = item.status or (TaskStatus.pending if is_new else None)
-    if plain and status is TaskStatus.pending and step.status is TaskStatus.blocked:
-        status = None
-    if status is not None:
-        judgement.move(work.steps[step_id], status)
+
+    def _identify(self, known: dict[int, str], deleted: set[int]) -> None:
+        """Give each item its id, those that were chosen first, and put new steps in place to be referred to."""
+        work = self.work
+        chosen = known | {
+            at: item.id
+            for at, item in enumerate(self.items)
+            if at not in known and item.id is not None and item.id not in work.steps
+        }
+        for at, step_id in chosen.items():
+            if at not in deleted and step_id not in work.steps:
+                self._create(check_id(step_id), at)
+        for at, item in enumerate(self.items):
+            if at not in deleted:
+                self.ids[at] = chosen[at] if at in chosen else self._create(work.new_id(), at)
+            if item.id is not None:
+                # Within one write an item's id means that item, whatever step it turned out to be.
+                self.aliases[item.id] = self.ids.get(at)
+
+    def _create(self, step_id: str, at: int) -> str:
+        self.work.put(Step(id=step_id, content=self.texts[at]))
+        self.fresh.add(step_id)
+        return step_id
+
+    def _put(self, at: int) -> None:
+        step_id = self.ids[at]
+        step = self.work.steps[step_id]
+        stated = _stated(self.items[at], self.texts[at], self.aliases)
+        if step_id not in self.fresh:
+            if self.plain:
+                # The writer knows nothing of these, so that it cannot mean to change them.
+                stated = {name: value for name, value in stated.items() if name not in ('parent_id', 'depends_on')}
+                if step.status is TaskStatus.blocked and stated.get('status') is TaskStatus.pending:
+                    del stated['status']
+            self._merge(step, stated)
+        status = stated.pop('status', step.status)
+        self.work.put(replace(step, **stated))
+        # A start that is only restated is no change, but the note of several in progress speaks of it too.
+        if step_id in self.fresh or status is not step.status or status is TaskStatus.in_progress:
+            self.judgement.move(self.work.steps[step_id], status)
+
+    def _merge(self, step: Step, stated: dict[str, Any]) -> None:
+        """Take out of `stated` what the writer did not change and another did; remark where both did."""
+        if self.base is None or self.base.get(step.id) == fingerprint(step):
+            return
+        shown = self.shown.get(step.id, _UNSEEN)
+        theirs, own = field_marks(step), field_marks(replace(step, **stated))
+        for at, name in enumerate(SHOWN_FIELDS):
+            if name not in stated or own[at] == theirs[at]:
+                continue
+            if own[at] == shown[at]:
+                del stated[name]
+                self._remark('merged', step.id, name, _as_text(step, name))
+            elif theirs[at] != shown[at]:
+                self._remark('overruled', step.id, name, _as_text(step, name))
+
+
+def _stated(item: Draft, text: str, aliases: dict[str, str | None]) -> dict[str, Any]:
+    """Return the fields that an item states, its references resolved; one to a step that stays deleted is left out."""
+    stated: dict[str, Any] = {'content': text}
+    if item.status is not None:
+        stated['status'] = item.status
+    if item.active_form is not None:
+        stated['active_form'] = clean(item.active_form)
+    if item.parent_id is not None:
+        stated['parent_id'] = aliases.get(item.parent_id, item.parent_id) or None
+    if item.depends_on is not None:
+        resolved = (aliases.get(on, on) for on in item.depends_on)
+        stated['depends_on'] = tuple(dict.fromkeys(on for on in resolved if on is not None))
+    return stated
+
+
+def _as_text(step: Step, name: str) -> str:
+    match name:
+        case 'depends_on':
+            return ' '.join(step.depends_on)
+        case 'status':
+            return step.status.value
+        case _:
+            return getattr(step, name) or ''
 
 
 def _order(work: Working, given: Sequence[str], stored: Sequence[str]) -> None:
     """Put the items in their order; a step that was kept stays behind the one that it stood behind."""
-    listed = set(given)
+    in_place = set(given)
     behind: dict[str | None, list[str]] = {}
     previous: str | None = None
     for step_id in stored:
-        if step_id in listed:
+        if step_id in in_place:
             previous = step_id
         elif step_id in work.steps:
             behind.setdefault(previous, []).append(step_id)

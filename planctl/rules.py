@@ -1,17 +1,16 @@
 """The rules of a plan: what each operation does and when it is refused. Pure: no I/O, no clock, no driver.
 
-Operations given together are judged together: each is applied, then the outcome is held against what was there
-before. Changes are judged, never states, so that what another program stored can always be restated.
+Operations given together are applied in the order given and judged together: the outcome is held against what was
+there before. Changes are judged, never states, so that what another program stored can always be restated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from planctl.change import Change, Remark, StepChange, difference
 from planctl.errors import (
-    BlankText,
     DependencyCycle,
     DuplicateDependency,
     DuplicateId,
@@ -22,6 +21,7 @@ from planctl.errors import (
     ResolvedParent,
     StepNotFound,
 )
+from planctl.judgement import Judgement, listed, storable
 from planctl.operations import (
     Add,
     Claim,
@@ -40,30 +40,11 @@ from planctl.operations import (
 )
 from planctl.plan import Plan, Step, TaskStatus, check_id, progress
 from planctl.sanitize import clean, clean_block
+from planctl.settling import settle as settle
+from planctl.settling import settling
 from planctl.working import Working
 
 PENDING, IN_PROGRESS, COMPLETED, CANCELLED, BLOCKED = TaskStatus
-
-
-@dataclass(slots=True)
-class Judgement:
-    """What one transaction has done so far and what is still to be judged."""
-
-    work: Working
-    actor: str
-    now: float
-    requested: dict[str, None] = field(default_factory=dict[str, None])
-    """Steps that were given a status, as opposed to those that settling moves."""
-    freed: set[str] = field(default_factory=set[str])
-    """Steps that lost a prerequisite to a removal."""
-    remarks: list[Remark] = field(default_factory=list[Remark])
-    session: dict[str, object] = field(default_factory=dict[str, object])
-    """Fields of the plan itself that change."""
-
-    def move(self, step: Step, status: TaskStatus, note: str | None = None) -> None:
-        """Put a step into a status, to be judged at the end."""
-        self.requested[step.id] = None
-        self.work.put(with_status(step, status, actor=self.actor, now=self.now, note=note))
 
 
 def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float) -> Change:
@@ -72,52 +53,31 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
     `now` is in seconds since the epoch. Raises `InputError`, `StepNotFound` and `Refused`. Near-linear in the size of
     the plan, whatever its depth.
     """
-    judgement = Judgement(Working(plan), actor, now)
-    for operation in operations:
+    given = tuple(operations)
+    judgement = Judgement(Working(plan), actor, now, given)
+    for operation in given:
         _apply_one(judgement, operation)
     work = judgement.work
     _check_links(work)
     _judge(judgement)
-    _settle(judgement)
+    for settled in list(settling(work, judgement.freed, judgement.requested)):
+        work.put(settled)
     steps = tuple(work.steps.values())
     changes = difference(plan.steps, steps)
+    remarks = (*judgement.remarks, *_closing_remarks(judgement))
     fields = {name: value for name, value in judgement.session.items() if value != getattr(plan, name)}
     if not changes and not fields:
-        return Change(plan, plan, remarks=tuple(judgement.remarks), progress=plan.progress)
+        return Change(plan, plan, remarks=remarks, progress=progress(steps))
     # Who holds the session and how long a lease runs is kept, but it is no change of the plan.
     counts = fields.keys() - {'owner', 'lease'} or any(not _only_lease(change) for change in changes)
     revision = plan.revision + 1 if counts else plan.revision
     after = replace(plan, steps=steps, revision=revision, next_id=work.next_id, **fields)
-    remarks = (*judgement.remarks, *_closing_remarks(judgement))
     return Change(plan, after, changes, remarks, progress(steps))
 
 
 def _only_lease(change: StepChange) -> bool:
     before, after = change.before, change.after
     return before is not None and after is not None and not change.moved and replace(before, lease=after.lease) == after
-
-
-def settle(plan: Plan) -> Plan:
-    """Return the plan with `blocked` agreeing with the dependencies and no reference to a step that is gone."""
-    judgement = Judgement(Working(plan), '', 0)
-    _settle(judgement)
-    steps = tuple(judgement.work.steps.values())
-    return plan if steps == plan.steps else replace(plan, steps=steps)
-
-
-def with_status(step: Step, status: TaskStatus, *, actor: str, now: float, note: str | None = None) -> Step:
-    """Return the step in `status`. Only one in progress has an owner; a note tells of the status it came with."""
-    if status is step.status:
-        return step if note is None else replace(step, note=clean(note))
-    starts = status is IN_PROGRESS
-    return replace(
-        step,
-        status=status,
-        owner=actor if starts else None,
-        lease=None,
-        started_at=now if starts else None,
-        note=clean(note or ''),
-    )
 
 
 def _apply_one(judgement: Judgement, operation: Operation) -> None:
@@ -151,13 +111,8 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
                 raise StepNotFound(f'step {step_id} does not wait for {clean(on)!r}', ids=[step_id, on])
             work.put(replace(step, depends_on=tuple(other for other in step.depends_on if other != on)))
             judgement.freed.add(step_id)
-        case Remove(id=step_id, cascade=cascade):
-            work.step(step_id)
-            below = work.descendants(step_id)
-            if below and not cascade:
-                raise HasChildren(f'step {step_id} has subtasks: {", ".join(below)}', ids=[step_id, *below])
-            for gone in (step_id, *below):
-                judgement.freed.update(work.drop(gone))
+        case Remove():
+            _remove(judgement, operation)
         case Move():
             _move(judgement, operation)
         case Claim() | Renew() | Release():
@@ -169,14 +124,6 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
         case Describe(objective=objective, brief=brief):
             given = {'objective': objective, 'brief': brief}
             judgement.session |= {name: clean_block(text) for name, text in given.items() if text is not None}
-
-
-def storable(content: str) -> str:
-    """Return the text of a step as it is stored; `BlankText` when nothing is left of it."""
-    text = clean(content)
-    if not text:
-        raise BlankText
-    return text
 
 
 def _add(judgement: Judgement, add: Add) -> None:
@@ -198,16 +145,34 @@ def _add(judgement: Judgement, add: Add) -> None:
 
 
 def _set_status(judgement: Judgement, operation: SetStatus) -> None:
-    work = judgement.work
+    work, status = judgement.work, operation.status
     step = work.step(operation.id)
     if operation.cascade:
-        if operation.status.resolved:
-            along = [s for s in map(work.step, work.descendants(step.id)) if not s.resolved]
+        # What another operation of the transaction says of a step counts more than a cascade, whichever comes first.
+        if status.resolved:
+            below = work.descendants(step.id, without=judgement.resolving)
+            along = [other for other in map(work.step, below) if not other.resolved]
         else:
             along = [ancestor for ancestor in work.ancestors(step.id) if ancestor.resolved]
         for other in along:
-            judgement.move(other, operation.status if operation.status.resolved else PENDING)
-    judgement.move(work.step(step.id), operation.status, operation.note)
+            if other.id not in judgement.named:
+                judgement.move(other, status if status.resolved else PENDING)
+    judgement.move(work.step(step.id), status, operation.note)
+
+
+def _remove(judgement: Judgement, operation: Remove) -> None:
+    work, step_id = judgement.work, operation.id
+    if step_id not in work.steps and step_id in work.plan.index:
+        return  # It went with an ancestor that the same transaction removes.
+    work.step(step_id)
+    below = work.descendants(step_id)
+    if operation.cascade:
+        gone = [step_id, *below]
+    else:
+        if kept := [other for other in below if other not in judgement.removing]:
+            raise HasChildren(f'step {step_id} has subtasks: {listed(kept)}', ids=[step_id, *kept])
+        gone = [step_id]
+    judgement.freed.update(work.drop(gone))
 
 
 def _move(judgement: Judgement, move: Move) -> None:
@@ -234,16 +199,24 @@ def _check_links(work: Working) -> None:
                 f'step {step_id} {relation} {clean(other_id)!r}, which is not in the plan', ids=[step_id, other_id]
             )
     if work.linked and (loop := work.loop()) is not None:
-        raise DependencyCycle(f'these steps would wait for each other: {" -> ".join(loop)}', ids=loop[:-1])
+        raise DependencyCycle(_cycle_message(loop), ids=loop[:-1])
+
+
+def _cycle_message(loop: list[str]) -> str:
+    if len(loop) == 2:
+        return f'step {loop[0]} cannot wait for itself or belong under itself'
+    way = loop if len(loop) <= 12 else [*loop[:6], '...', *loop[-5:]]
+    return f'these steps would wait for each other: {" -> ".join(way)}'
 
 
 def _judge(judgement: Judgement) -> None:
     """Hold every change of status, parent and existence against what was there before."""
     work, before = judgement.work, judgement.work.plan.index
+    under_resolved: dict[str, str | None] = {}
     for step_id in judgement.requested:
         step, earlier = work.steps.get(step_id), before.get(step_id)
         if step is not None and (earlier is None or earlier.status is not step.status):
-            _judge_status(work, step, earlier)
+            _judge_status(work, step, earlier, under_resolved)
     for step_id, parent_id, is_parent in work.linked:
         step = work.steps.get(step_id)
         if not is_parent or step is None or step.parent_id != parent_id:
@@ -254,48 +227,32 @@ def _judge(judgement: Judgement) -> None:
             raise ResolvedParent(
                 f'step {parent_id} is {parent.status.value}: nothing can be put under it', ids=[step_id, parent_id]
             )
+    if judgement.claimed:
+        from planctl.claims import judge_claims
+
+        judge_claims(judgement)
 
 
-def _judge_status(work: Working, step: Step, earlier: Step | None) -> None:
+def _judge_status(work: Working, step: Step, earlier: Step | None, under_resolved: dict[str, str | None]) -> None:
     status = step.status
     waits = work.open_prerequisites(step)
     if waits and status in (IN_PROGRESS, COMPLETED):
-        raise OpenPrerequisite(f'step {step.id} waits for {", ".join(waits)}', ids=[step.id, *waits])
+        raise OpenPrerequisite(f'step {step.id} waits for {listed(waits)}', ids=[step.id, *waits])
     if status.resolved:
         if children := work.open_children(step.id):
-            raise OpenChildren(f'step {step.id} has open subtasks: {", ".join(children)}', ids=[step.id, *children])
+            raise OpenChildren(f'step {step.id} has open subtasks: {listed(children)}', ids=[step.id, *children])
         return
-    if status is BLOCKED and step.depends_on and not waits:
+    if status is BLOCKED and not waits and (known := [on for on in step.depends_on if on in work.steps]):
         raise NothingToWaitFor(
-            f'step {step.id} cannot be blocked: all that it waits for is resolved', ids=[step.id, *step.depends_on]
+            f'step {step.id} cannot be blocked: all that it waits for is resolved', ids=[step.id, *known]
         )
     if earlier is not None and (status is IN_PROGRESS or earlier.resolved):
-        for ancestor in work.ancestors(step.id):
-            if ancestor.resolved:
-                raise ResolvedParent(
-                    f'step {step.id} is under {ancestor.id}, which is {ancestor.status.value}',
-                    ids=[step.id, ancestor.id],
-                )
-
-
-def _settle(judgement: Judgement) -> None:
-    """Make `blocked` agree with the dependencies, and take out references to steps that are gone."""
-    work = judgement.work
-    steps = work.steps
-    for step in list(steps.values()):
-        settled = step
-        if step.parent_id is not None and step.parent_id not in steps:
-            settled = replace(settled, parent_id=None)
-        if step.depends_on or step.id in judgement.freed:
-            waits = work.open_prerequisites(step)
-            if waits and (step.status is PENDING or step.status is IN_PROGRESS):
-                settled = replace(settled, status=BLOCKED, owner=None, lease=None, started_at=None)
-            elif not waits and step.status is BLOCKED and not (step.id in judgement.requested and not step.depends_on):
-                settled = replace(settled, status=PENDING, note='')
-            if any(on not in steps for on in step.depends_on):
-                settled = replace(settled, depends_on=tuple(on for on in step.depends_on if on in steps))
-        if settled is not step:
-            work.put(settled)
+        resolved_id = work.nearest(step.id, lambda ancestor: ancestor.resolved, under_resolved)
+        if resolved_id is not None:
+            raise ResolvedParent(
+                f'step {step.id} is under {resolved_id}, which is {work.step(resolved_id).status.value}',
+                ids=[step.id, resolved_id],
+            )
 
 
 def _closing_remarks(judgement: Judgement) -> list[Remark]:
@@ -306,15 +263,12 @@ def _closing_remarks(judgement: Judgement) -> list[Remark]:
         own = tuple(s.id for s in work.steps.values() if s.status is IN_PROGRESS and s.owner == judgement.actor)
         if len(own) > 1:
             remarks.append(Remark('several_in_progress', own))
-    completable = dict.fromkeys(
+    parents = dict.fromkeys(
         step.parent_id
         for step in touched
-        if step.resolved
-        and step.parent_id is not None
-        and not (step.id in before and before[step.id].resolved)
-        and not work.steps[step.parent_id].resolved
-        and not work.open_children(step.parent_id)
+        if step.parent_id is not None and step.resolved and not (step.id in before and before[step.id].resolved)
     )
+    completable = tuple(one for one in parents if not work.steps[one].resolved and not work.open_children(one))
     if completable:
-        remarks.append(Remark('completable', tuple(completable)))
+        remarks.append(Remark('completable', completable))
     return remarks

@@ -15,7 +15,7 @@ _BIDI = re.compile('[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
 
 def clean(text: str) -> str:
     """Return `text` as one storable line: breaks and tabs to one space, ends trimmed, controls to U+FFFD."""
-    if text.isascii() and text.isprintable():  # The common case, in C.
+    if text.isprintable():  # The common case, in C: no control, separator, surrogate or format character in it.
         return text.strip()
     return _FORBIDDEN.sub(_REPLACEMENT, _BREAKS.sub(' ', text)).strip()
 
@@ -26,9 +26,14 @@ def clean_block(text: str) -> str:
     return _FORBIDDEN_IN_BLOCK.sub(_REPLACEMENT, lines).strip()
 
 
+def has_control(text: str) -> bool:
+    """Whether there is a character in `text` that is never stored as it is: a control, a separator, a surrogate."""
+    return _FORBIDDEN.search(text) is not None
+
+
 def shown(text: str) -> str:
     """Return stored text as it may be shown on one line: nothing that moves a cursor or reorders the line is left."""
-    if text.isascii() and text.isprintable():
+    if text.isprintable():
         return text
     return _BIDI.sub(lambda match: f'\\u{ord(match[0]):04x}', clean(text))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -23,9 +23,10 @@ class Working:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.steps: dict[str, Step] = dict(plan.index)
-        self.next_id = next_id_after(plan.next_id, self.steps)
+        self.next_id = plan.next_id
         self.linked: list[tuple[str, str, bool]] = []
         """New links: the step, the one it now refers to, and whether that is its parent."""
+        self._counted = False
         self._children: dict[str, dict[str, None]] | None = None
         self._waiting: dict[str, dict[str, None]] | None = None
 
@@ -38,12 +39,17 @@ class Working:
 
     def new_id(self) -> str:
         """Give out the next integer; never the same twice in a session."""
-        step_id = str(self.next_id)
+        if not self._counted:
+            # Not before it is needed: another program may have stored integers that the counter has not seen.
+            self.next_id = next_id_after(self.next_id, self.steps)
+            self._counted = True
+        while (step_id := str(self.next_id)) in self.steps:
+            self.next_id += 1
         self.next_id += 1
         return step_id
 
-    def put(self, step: Step) -> None:
-        """Add the step at the end, or replace the one with its id."""
+    def put(self, step: Step, *, linked: bool = True) -> None:
+        """Add the step at the end, or replace the one with its id; its new references are noted unless told not to."""
         earlier = self.steps.get(step.id)
         self.steps[step.id] = step
         if earlier is None:
@@ -51,34 +57,57 @@ class Working:
         parent = earlier.parent_id if earlier else None
         if step.parent_id != parent:
             if self._children is not None:
-                self._children.get(parent or '', {}).pop(step.id, None)
+                if parent is not None:
+                    self._children.get(parent, {}).pop(step.id, None)
                 if step.parent_id is not None:
                     self._children.setdefault(step.parent_id, {})[step.id] = None
-            if step.parent_id is not None:
+            if step.parent_id is not None and linked:
                 self.linked.append((step.id, step.parent_id, True))
         known = earlier.depends_on if earlier else ()
         if step.depends_on != known:
-            for gone in set(known).difference(step.depends_on):
-                if self._waiting is not None:
+            before, after = set(known), set(step.depends_on)
+            if self._waiting is not None:
+                for gone in before - after:
                     self._waiting.get(gone, {}).pop(step.id, None)
-            for new in step.depends_on:
-                if new not in known:
-                    if self._waiting is not None:
-                        self._waiting.setdefault(new, {})[step.id] = None
-                    self.linked.append((step.id, new, False))
+                for new in after - before:
+                    self._waiting.setdefault(new, {})[step.id] = None
+            if linked:
+                self.linked.extend((step.id, new, False) for new in step.depends_on if new not in before)
 
-    def drop(self, step_id: str) -> list[str]:
-        """Remove the step and every reference to it; return who depended on it. Its children go to the top level."""
-        step = self.steps[step_id]
-        waiting = list(self.waiting(step_id))
+    def drop(self, step_ids: Collection[str]) -> list[str]:
+        """Remove steps and every reference to them; return who depended on them.
+
+        Their children take their place: under the nearest ancestor that stays.
+        """
+        gone = dict.fromkeys(step_ids)
+        waiting = list(dict.fromkeys(other for step_id in gone for other in self.waiting(step_id) if other not in gone))
         for other in waiting:
-            kept = tuple(on for on in self.steps[other].depends_on if on != step_id)
+            kept = tuple(on for on in self.steps[other].depends_on if on not in gone)
             self.put(replace(self.steps[other], depends_on=kept))
-        for child in list(self.children(step_id)):
-            self.put(replace(self.steps[child], parent_id=None))
-        self.put(replace(step, parent_id=None, depends_on=()))
-        del self.steps[step_id]
+        heirs: dict[str, str | None] = {}
+        for step_id in gone:
+            for child in [child for child in self.children(step_id) if child not in gone]:
+                heir = self._heir(step_id, gone, heirs)
+                # Nothing new to judge: who is under the step was under the heir before.
+                self.put(replace(self.steps[child], parent_id=heir), linked=False)
+        self.next_id = next_id_after(self.next_id, gone)
+        for step_id in gone:
+            self.put(replace(self.steps[step_id], parent_id=None, depends_on=()))
+            del self.steps[step_id]
         return waiting
+
+    def _heir(self, step_id: str, gone: Container[str], known: dict[str, str | None]) -> str | None:
+        path: list[str] = []
+        current: str | None = step_id
+        while current is not None and current in gone and current not in known:
+            path.append(current)
+            known[current] = None  # The end of the way, should it come round to here.
+            current = self.steps[current].parent_id
+        heir = None if current is None else known.get(current, current)
+        if heir not in self.steps:
+            heir = None
+        known.update(dict.fromkeys(path, heir))
+        return heir
 
     def place(self, step_id: str, *, before: str | None = None, after: str | None = None) -> None:
         """Put the step right before or after another in the order."""
@@ -95,7 +124,7 @@ class Working:
                 order[current_id] = current
         self.steps = order
 
-    def children(self, step_id: str) -> Iterable[str]:
+    def children(self, step_id: str) -> Collection[str]:
         """Return the ids of the steps right under this one."""
         if self._children is None:
             self._children = {}
@@ -104,7 +133,7 @@ class Working:
                     self._children.setdefault(step.parent_id, {})[step.id] = None
         return self._children.get(step_id, ())
 
-    def waiting(self, step_id: str) -> Iterable[str]:
+    def waiting(self, step_id: str) -> Collection[str]:
         """Return the ids of the steps that depend on this one."""
         if self._waiting is None:
             self._waiting = {}
@@ -113,13 +142,13 @@ class Working:
                     self._waiting.setdefault(on, {})[step.id] = None
         return self._waiting.get(step_id, ())
 
-    def descendants(self, step_id: str) -> list[str]:
-        """Return the ids of everything under this step, parents first."""
+    def descendants(self, step_id: str, *, without: Container[str] = ()) -> list[str]:
+        """Return the ids of everything under this step, parents first; of `without` neither those nor what is below."""
         found: dict[str, None] = {}
         stack = [*self.children(step_id)][::-1]
         while stack:
             child = stack.pop()
-            if child not in found and child != step_id:
+            if child not in found and child != step_id and child not in without:
                 found[child] = None
                 stack.extend([*self.children(child)][::-1])
         return list(found)
@@ -133,14 +162,24 @@ class Working:
             yield self.steps[parent_id]
             parent_id = self.steps[parent_id].parent_id
 
+    def nearest(self, step_id: str, holds: Callable[[Step], bool], known: dict[str, str | None]) -> str | None:
+        """Return the id of the nearest ancestor for which `holds`; `known` shares the answers of many calls."""
+        path = [step_id]
+        found: str | None = None
+        for ancestor in self.ancestors(step_id):
+            if holds(ancestor):
+                found = ancestor.id
+                break
+            if ancestor.id in known:
+                found = known[ancestor.id]
+                break
+            path.append(ancestor.id)
+        known.update(dict.fromkeys(path, found))
+        return found
+
     def open_prerequisites(self, step: Step) -> list[str]:
         """Return the ids of the unresolved steps that this one waits for. A missing one does not count."""
-        found: list[str] = []
-        for on in step.depends_on:
-            other = self.steps.get(on)
-            if other is not None and not other.resolved:
-                found.append(on)
-        return found
+        return [on for on in step.depends_on if (other := self.steps.get(on)) is not None and not other.resolved]
 
     def open_children(self, step_id: str) -> list[str]:
         """Return the ids of the unresolved steps right under this one."""
@@ -158,7 +197,7 @@ class Working:
         edges: list[tuple[Node, Node]] = []
         for step_id, other_id, is_parent in self.linked:
             step = self.steps.get(step_id)
-            if step is None or other_id not in self.steps:
+            if step is None or other_id not in self.steps or self._is_end_of_every_way(step):
                 continue
             if is_parent and step.parent_id == other_id:
                 edges.append(((step_id, False), (other_id, False)))
@@ -170,6 +209,11 @@ class Working:
             if component[source] == component.get(target):
                 return self._path(target, source, component)
         return None
+
+    def _is_end_of_every_way(self, step: Step) -> bool:
+        """Whether nothing waits for the step but the parent that it waits for anyway: no loop leads through it."""
+        in_the_way = step.parent_id is not None and step.depends_on
+        return not (in_the_way or self.waiting(step.id) or self.children(step.id))
 
     def _after(self, node: Node) -> list[Node]:
         """Return the nodes that this one comes after."""
@@ -217,7 +261,7 @@ class Working:
         return component
 
     def _path(self, start: Node, goal: Node, component: dict[Node, int]) -> list[str]:
-        """Return the ids of the shortest way round, from the goal over the start back to the goal."""
+        """Return the ids of a shortest way round, from the goal over the start back to the goal."""
         came_from: dict[Node, Node] = {}
         queue = [start]
         for node in queue:
@@ -227,10 +271,22 @@ class Working:
                 if successor not in came_from and successor != start and component.get(successor) == component[start]:
                     came_from[successor] = node
                     queue.append(successor)
-        ids = [goal[0]]
+        ids: list[str] = []
         node = goal
         while node != start:
             node = came_from[node]
-            if node[0] != ids[-1]:
-                ids.append(node[0])
-        return [goal[0], *(step_id for step_id in reversed(ids) if step_id != ids[0]), goal[0]]
+            ids.append(node[0])
+        return _round_trip(goal[0], reversed(ids))
+
+
+def _round_trip(home: str, ids: Iterable[str]) -> list[str]:
+    """Return the way from `home` over `ids` and back, each step once: start and end of one step are one stop."""
+    way = [home, *ids]
+    while len(way) > 1 and way[-1] == home:
+        way.pop()
+    stops: dict[str, None] = {}
+    for step_id in way:
+        while step_id in stops and next(reversed(stops)) != step_id:
+            stops.popitem()  # A detour that came back to where it began.
+        stops[step_id] = None
+    return [*stops, home]
