@@ -14,9 +14,9 @@ NAMES = ('plan.db', '.agent-plan.db')
 
 JOURNALS = ('wal', 'delete')
 
-_SCHEME = re.compile(r'([A-Za-z][A-Za-z0-9+.-]+)://')
+_SCHEME = r'([A-Za-z][A-Za-z0-9+.-]+)://'
 # A file name may hold a question mark; what reads like our options is taken for them.
-_OPTIONS = re.compile(r'\?((?:table|journal)=[^?]*)$')
+_OPTIONS = r'\?((?:table|journal)=[^?]*)$'
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ def parse(db: str) -> Place:
     """
     if not db.strip() or '\0' in db:
         raise InputError('the name of the database is empty')
-    scheme = _SCHEME.match(db)
+    scheme = re.match(_SCHEME, db)
     if scheme is None:
-        options = _OPTIONS.search(db)
+        options = re.search(_OPTIONS, db)
         return _place(db[: options.start()], options[1]) if options else _place(db, '')
     match scheme[1].lower():
         case 'sqlite':

@@ -159,12 +159,12 @@ def _named(plan: Plan, step_id: str) -> str:
 
 
 # What Markdown, and HTML inside it, would take for more than text.
-_MARKDOWN = re.compile(r'([\\`*_{}\[\]<>()#+!|~&-])')
+_MARKDOWN = r'([\\`*_{}\[\]<>()#+!|~&-])'
 
 
 def escape_markdown(text: str) -> str:
     """Return text that Markdown shows as it is."""
-    return _MARKDOWN.sub(r'\\\1', text)
+    return re.sub(_MARKDOWN, r'\\\1', text)
 
 
 def render_markdown(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -31,6 +32,10 @@ COMMANDS: dict[str, str] = {
 The docstring of the function is its help; a constant `EXAMPLES` of its module may map the command to an example.
 The module is imported for its help as well, so that it has to import lazily what is dear.
 """
+
+
+LONG_LIVED = frozenset({'run'})
+"""Commands that need the garbage collector, which is off for those that are over in a moment."""
 
 
 def application() -> Any:
@@ -89,6 +94,8 @@ class _Group(typer.core.TyperGroup):
 
 
 def _build(name: str, where: str) -> Any:
+    if name in LONG_LIVED:
+        gc.enable()
     module_name, _, function_name = where.partition(':')
     module = import_module(module_name)
     function: Callable[..., int] = getattr(module, function_name)

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 _ASCII = str.maketrans({'·': '-', '–': '-', '—': '-', '…': '...', '→': '->'})
 # What JSON leaves as it is, but a terminal would act on: DEL, C1, line separators, bidi controls, lone surrogates.
-_UNSHOWABLE = re.compile('[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
+_UNSHOWABLE = '[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 _argv: list[str] = []
 
 
@@ -61,7 +61,7 @@ def dump(document: Mapping[str, Any], stream: TextIO) -> str:
 
     text = json.dumps(document, ensure_ascii=not is_utf8(stream), separators=(',', ':'))
     # Inside a string, the only place where they can be, the escape means the very character.
-    return _UNSHOWABLE.sub(lambda match: f'\\u{ord(match[0]):04x}', text)
+    return re.sub(_UNSHOWABLE, lambda match: f'\\u{ord(match[0]):04x}', text)
 
 
 def is_utf8(stream: TextIO | None) -> bool:

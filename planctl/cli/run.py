@@ -1,0 +1,141 @@
+"""`planctl run`: its options, its signals, and what it writes where. pydantic-ai is imported inside, and only here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from planctl.cli.settings import Settings
+
+TYPE_CHECKING = False  # As `typing` has it, without importing it.
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from planctl.agent.job import Stop, Wanted
+    from planctl.agent.outcome import Result
+    from planctl.agent.spec import LoadedAgent
+    from planctl.agent.watch import Watcher
+    from planctl.plan import Plan
+    from planctl.stores.base import BaseStore
+
+EXAMPLES = {'run': 'planctl run --plan-first --model offline - < checklist.md'}
+
+_Agent = Annotated[
+    str | None, typer.Option(metavar='FILE', help='An agent file, or module:variable. Default: the nearest agent.yaml.')
+]
+_Model = Annotated[str | None, typer.Option(metavar='NAME', help='The model, as provider:name; `offline` needs no key.')]
+_PlannerModel = Annotated[str | None, typer.Option(metavar='NAME', help='Another model for planning.')]
+
+
+def run_command(
+    settings: Settings,
+    objective: Annotated[
+        str | None, typer.Argument(metavar='[OBJECTIVE|-]', help='What is to be done; - reads it from stdin.')
+    ] = None,
+    *,
+    plan_first: Annotated[bool, typer.Option('--plan-first', help='Plan, then carry the plan out.')] = False,
+    plan_only: Annotated[bool, typer.Option('--plan-only', help='Plan, and stop there.')] = False,
+    append: Annotated[bool, typer.Option('--append', help='Plan, and add to the steps that are there.')] = False,
+    replan: Annotated[bool, typer.Option('--replan', help='Plan the open steps again.')] = False,
+    agent: _Agent = None,
+    model: _Model = None,
+    planner_model: _PlannerModel = None,
+    max_nudges: Annotated[
+        int, typer.Option(min=0, help='How often an agent that stops early is told what is open.')
+    ] = 2,
+    max_idle: Annotated[int, typer.Option(min=1, help='Requests in a row without a change of the plan.')] = 50,
+    max_requests: Annotated[int | None, typer.Option(min=1, help='Requests to the model, for each phase.')] = None,
+    steps_per_context: Annotated[
+        int | None, typer.Option(min=1, help='Start with a fresh context after so many resolved steps.')
+    ] = None,
+) -> int:
+    """Let an agent carry out the plan, after planning it where that is asked for.
+
+    Ends with 0 when the plan is finished and with 6 when it is not, whatever the agent says.
+    """
+    from pathlib import Path
+
+    from planctl.errors import InputError
+
+    if append and replan:
+        raise InputError('--append and --replan exclude each other')
+    given = _objective(objective)
+    folder = Path.cwd()
+    if given is None:
+        _require_something(settings, agent, folder)
+    from planctl.agent.job import Wanted
+    from planctl.agent.spec import load_agent
+
+    wanted = Wanted(
+        objective=given or '',
+        plan_first=plan_first,
+        plan_only=plan_only,
+        append=append,
+        replan=replan,
+        max_nudges=max_nudges,
+        max_idle=max_idle,
+        max_requests=max_requests,
+        steps_per_context=steps_per_context,
+    )
+    return _run(settings, wanted, load_agent(agent, model=model, folder=folder), planner_model)
+
+
+def _objective(given: str | None) -> str | None:
+    """Return the objective; one that is given but says nothing is a usage error."""
+    import sys
+
+    from planctl.errors import InputError
+    from planctl.sanitize import clean_block
+
+    if given is None:
+        return None
+    text = clean_block(sys.stdin.read() if given == '-' else given)
+    if not text:
+        raise InputError('the objective on stdin is empty' if given == '-' else 'the objective is empty')
+    return text
+
+
+def _require_something(settings: Settings, agent: str | None, folder: Path) -> None:
+    """Without an objective there has to be a plan: say so before a missing agent is complained about."""
+    from planctl.agent.nearest import nearest_agent_file
+    from planctl.cli.database import read
+
+    if agent is None and nearest_agent_file(folder) is None:
+        require_plan(read(settings))
+
+
+def require_plan(plan: Plan) -> None:
+    """Raise `NotFound` when there is neither a plan nor an objective."""
+    from planctl.errors import NotFound
+
+    if not plan.steps and not plan.objective:
+        raise NotFound(
+            f'session {plan.session!r} has no plan, and no objective was given',
+            hint='planctl run --plan-first "what is to be done"',
+        )
+
+
+def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model: str | None) -> int:
+    import asyncio
+
+    from planctl.agent.job import Job, Stop
+    from planctl.agent.runner import run
+    from planctl.cli.live import reporter
+
+    planner = loaded.model_for(planner_model, option='--planner-model') if wanted.plans else None
+    executor = None if wanted.plan_only else loaded.model_for(None, option='--model')
+    store, where = _store(settings, loaded, create=bool(wanted.objective))
+    stop = Stop()
+    with reporter(settings) as watch:
+        named = dict.fromkeys(model.model_name for model in (planner, executor) if model is not None)
+        _introduce(watch, loaded, where, list(named))
+        job = Job(store, loaded, wanted, watch)
+
+        async def go() -> Result:
+            with _signals(asyncio.get_running_loop(), stop):
+                return await run(job, planner=planner, executor=executor, stop=stop)
+
+        result = asyncio.run(go())
+    return _finish(settings, result)
