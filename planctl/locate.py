@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from planctl.errors import DatabaseNotFound, DriverMissing, InputError
 from planctl.plan import check_table
 
 NAMES = ('plan.db', '.agent-plan.db')
 """What a database is called where none is named, the first one for a new database too."""
-
-JOURNALS = ('wal', 'delete')
 
 _SCHEME = r'([A-Za-z][A-Za-z0-9+.-]+)://'
 # A file name may hold a question mark; what reads like our options is taken for them.
@@ -28,7 +27,7 @@ class Place:
 
     path: str
     table: str = 'plan_items'
-    journal: str | None = None
+    journal: Literal['wal', 'delete'] | None = None
     named: bool = True
 
     @property
@@ -125,10 +124,10 @@ def _place(path: str, query: str) -> Place:
         match key:
             case 'table':
                 place = replace(place, table=check_table(value))
-            case 'journal' if value in JOURNALS:
+            case 'journal' if value == 'wal' or value == 'delete':
                 place = replace(place, journal=value)
             case 'journal':
-                raise InputError(f'the journal is {" or ".join(JOURNALS)}, not {value!r}')
+                raise InputError(f'the journal is wal or delete, not {value!r}')
             case _:
                 raise InputError(f'a database has no option {key!r}: there are table and journal')
     return place

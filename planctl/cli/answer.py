@@ -55,19 +55,14 @@ def claimed(change: Change, steps: Sequence[Step]) -> str:
 def moved(change: Change, named: Sequence[str], verb: str, status: TaskStatus) -> str:
     """Return what became of steps that were to be put into a status; `verb` is in the past tense."""
     after = change.after
+    # With `cascade` others came along: to the same end, or, above one that is opened again, out of it.
     reached = [
         entry.step.id
-        for entry in change.steps
-        if entry.status_changed and (entry.step.id in named or (entry.step.status is status and status.resolved))
+        for entry in change.status_changed
+        if entry.step.id in named
+        or (entry.step.status is status and status.resolved)
+        or (entry.before is not None and entry.before.resolved and not entry.step.resolved)
     ]
-    # Reopening a subtask opens what it is a part of.
-    if not status.resolved:
-        reached += [
-            c.step.id
-            for c in change.status_changed
-            if c.before and c.before.resolved and c.step.id in _above(change, named)
-        ]
-    reached = list(dict.fromkeys(reached))
     parts = [f'{verb} {_ids(reached)}'] if reached else []
     noted = [entry.step.id for entry in change.steps if entry.step.id in named and entry.step.id not in reached]
     if noted:
@@ -110,6 +105,12 @@ def _consequences(change: Change, named: Sequence[str]) -> list[str]:
     parts: list[str] = []
     if free := [step.id for step in change.unblocked if step.id not in named]:
         parts.append(f'{_ids(free)} can start now')
+    if waiting := [
+        entry.step.id
+        for entry in change.status_changed
+        if entry.step.status is TaskStatus.blocked and entry.step.id not in named
+    ]:
+        parts.append(f'{_ids(waiting)} blocked')
     if completable := change.remark('completable'):
         parts.append(f'all of {_ids(completable)} is resolved')
     if several := change.remark('several_in_progress'):
@@ -120,16 +121,6 @@ def _consequences(change: Change, named: Sequence[str]) -> list[str]:
     elif not change.before.progress.abandoned and progress.abandoned:
         parts.append('every step is cancelled')
     return parts
-
-
-def _above(change: Change, named: Sequence[str]) -> set[str]:
-    found: set[str] = set()
-    for step_id in named:
-        parent = change.after.step(step_id).parent_id
-        while parent is not None and parent not in found and (step := change.after.get(parent)) is not None:
-            found.add(parent)
-            parent = step.parent_id
-    return found
 
 
 def _ids(ids: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ from planctl.errors import BlankText, InputError
 from planctl.operations import Add, Depend, Describe, Edit, Move, Operation, Remove, SetStatus, Undepend
 from planctl.plan import Plan, TaskStatus
 from planctl.sanitize import clean
-from planctl.text import tree_order
 
 Ids = Annotated[list[str], typer.Argument(metavar='ID...', help='One or more steps.', show_default=False)]
 Note = Annotated[str | None, typer.Option('-m', '--note', metavar='TEXT', help='Why, kept on the step.')]
@@ -188,13 +187,9 @@ def remove(
     cascade: Annotated[bool, typer.Option('--cascade', help='Remove their subtasks as well.')] = False,
 ) -> int:
     """Take steps out of the plan; who waited for them no longer does."""
-    named: list[str] = []
 
     def make(plan: Plan) -> Iterable[Operation]:
-        named[:] = resolve_all(plan, ids)
-        # Subtasks first, so that a step can go together with what is under it.
-        deepest_first = [step.id for _, step in reversed(tree_order(plan.steps))]
-        return [Remove(step_id, cascade) for step_id in deepest_first if step_id in named]
+        return [Remove(step_id, cascade) for step_id in resolve_all(plan, ids)]
 
     outcome = change(settings, make, label='remove')
     answer(settings, 'rm', outcome, [step.id for step in outcome.deleted], removed(outcome))

@@ -12,18 +12,10 @@ from planctl.cli.database import actor_of, read
 from planctl.cli.ids import resolve_all
 from planctl.cli.output import emit, emit_json, is_terminal
 from planctl.cli.settings import Settings
-from planctl.errors import InputError, NoneAvailable
+from planctl.errors import InputError
 from planctl.plan import STATUSES, Plan, Step, TaskStatus
 from planctl.sanitize import shown
-from planctl.text import (
-    progress_line,
-    render_markdown,
-    render_plan_text,
-    state_of,
-    step_details,
-    step_line,
-    tree_order,
-)
+from planctl.text import render_markdown, render_plan_text, step_details, step_line, tree_order
 
 EXAMPLES = {
     'show': 'planctl show --open',
@@ -155,12 +147,12 @@ def next_steps(
     """Show what can be worked on next; exit 3 when nothing can."""
     if claim:
         return _claim(settings, count)
-    from planctl.readiness import available
+    from planctl.readiness import available, none_available
 
     plan, actor, now = read(settings), actor_of(settings), time.time()
     ready = available(plan, actor, now)[:count]
     if not ready:
-        raise NoneAvailable(_why_none(plan, actor, now))
+        raise none_available(plan, actor, now)
     if settings.json:
         from planctl.cli.document import document
 
@@ -174,50 +166,26 @@ def next_steps(
 
 
 def _claim(settings: Settings, count: int) -> int:
-    from itertools import islice
-
-    from planctl.claims import claimable
     from planctl.cli.answer import answer, claimed
     from planctl.cli.database import change
     from planctl.operations import Claim, Operation
+    from planctl.readiness import available
 
     actor, now = actor_of(settings), time.time()
 
     def make(plan: Plan) -> Iterable[Operation]:
-        free = list(islice(claimable(plan, actor, now), count))
-        if not free:
-            raise NoneAvailable(_why_none(plan, actor, now))
-        return [Claim(actor, LEASE, step.id) for step in free]
+        free = [
+            entry
+            for entry in available(plan, actor, now)
+            if not entry.open_children and entry.step.status is TaskStatus.pending
+        ]
+        # The first is refused when there is nothing to take; no more are asked for than there are.
+        return [Claim(actor, LEASE)] * max(1, min(count, len(free)))
 
     outcome = change(settings, make, label='claim', now=now)
     taken = [step_id for remark in outcome.remarks if remark.code == 'claimed' for step_id in remark.ids]
     answer(settings, 'next', outcome, taken, claimed(outcome, [outcome.after.step(step_id) for step_id in taken]))
     return 0
-
-
-def _why_none(plan: Plan, actor: str, now: float) -> str:
-    """Say why nothing can be worked on: nothing is open, or all of it is blocked, held or under way."""
-    from planctl.claims import held
-
-    counts = plan.progress
-    if (state := state_of(counts)) != 'open':
-        return 'the plan is empty' if state == 'empty' else f'the plan is {state}: {progress_line(counts)}'
-    working = [s for s in plan.steps if s.status is TaskStatus.in_progress]
-    others = [s for s in working if s.owner != actor and held(s, now)]
-    own = [s for s in working if s not in others]
-    parts: list[str] = []
-    if others:
-        parts.append(f'{_few(others)} held by {", ".join(sorted({shown(s.owner or "") for s in others}))}')
-    if own:
-        parts.append(f'{_few(own)} in progress')
-    if waiting := [s for s in plan.steps if not s.resolved and s not in working]:
-        parts.append(f'{_few(waiting)} blocked')
-    return f'no step can be started now: {"; ".join(parts)}'
-
-
-def _few(steps: Sequence[Step]) -> str:
-    named = ', '.join(shown(step.id) for step in steps[:5])
-    return named if len(steps) <= 5 else f'{named} and {len(steps) - 5} more'
 
 
 def where(settings: Settings) -> int:

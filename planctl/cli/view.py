@@ -29,14 +29,14 @@ GLYPHS = {
 # Colours that can be read on light and on dark; none carries a meaning that no word carries.
 STYLES = {
     TaskStatus.pending: '',
-    TaskStatus.in_progress: 'bold cyan',
+    TaskStatus.in_progress: 'cyan',
     TaskStatus.completed: 'green',
     TaskStatus.cancelled: 'dim',
     TaskStatus.blocked: 'red',
 }
 BAR = 30
 """The most cells that the bar takes."""
-NARROWEST = 16
+NARROWEST = 12
 """How many cells a text gets at least; with fewer beside the id it goes below."""
 
 
@@ -83,23 +83,20 @@ class PlanView:
         head.append(f' {shown(step.id):>{id_width}}  ', 'bold' if step.status is TaskStatus.in_progress else '')
         is_active = step.status is TaskStatus.in_progress and step.active_form
         text = Text(shown(step.active_form if is_active else step.content), _text_style(step))
-        said = self._said(step)
-        if said:
-            text.append('  ').append(said if ascii_only else said.replace('; ', ' · '), f'not bold {style or "dim"}')
+        if said := ('; ' if ascii_only else ' · ').join(self._said(step)):
+            text.append('  ').append(said, f'not bold {style or "dim"}')
         yield from _hang(console, head, text, width)
 
-    def _said(self, step: Step) -> str:
-        """Return the word for the status and what there is to know beside it; a pending step that is free has none."""
-        parts = [] if step.status is TaskStatus.pending else [WORDS[step.status]]
-        if step.started_at is not None:
-            parts[-1:] = [f'{WORDS[step.status]} {elapsed(self.now - step.started_at)}']
+    def _said(self, step: Step) -> Iterator[str]:
+        """Yield the word for the status and what there is to know beside it."""
+        word = WORDS[step.status]
+        yield word if step.started_at is None else f'{word} {elapsed(self.now - step.started_at)}'
         if step.owner:
-            parts.append(shown(step.owner))
+            yield shown(step.owner)
         if waits := waits_for(self.plan, step):
-            parts.append(f'waits for {shown(", ".join(waits))}')
+            yield f'waits for {shown(", ".join(waits))}'
         if step.note:
-            parts.append(shown(step.note))
-        return '; '.join(parts)
+            yield shown(step.note)
 
 
 @dataclass(frozen=True)
