@@ -1,0 +1,50 @@
+"""The two ways from an agent to its store: one read, one transaction. What they return can be recorded and repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from planctl.agent.answers import Applied, Refusal, View, applied, refusal, startable, whole
+from planctl.core import apply, label_of, read
+from planctl.errors import PlanctlError, StorageError
+from planctl.operations import Operation, Replace
+from planctl.plan import Plan
+from planctl.reminder import remind, restated
+from planctl.stores.base import BaseStore, PlanStore
+
+
+async def view(
+    store: BaseStore | PlanStore, what: str, *, actor: str, tools: Mapping[str, str], known: Mapping[str, str] | None
+) -> View:
+    """Read the plan and return a text about it: `reminder`, `available`, `tree` or `flat`. Raises `StorageError`."""
+    plan = await read(store)
+    match what:
+        case 'reminder':
+            reminder = remind(plan, tools=tools, known=known, actor=actor, now=time.time())
+            return View(reminder.text, reminder.shown, reminder.rest)
+        case 'available':
+            return startable(plan, actor)
+        case _:
+            return whole(plan, tree=what == 'tree')
+
+
+async def perform(
+    store: BaseStore | PlanStore, operations: Sequence[Operation], *, actor: str, key: str | None
+) -> Applied | Refusal:
+    """Apply operations in one transaction. What the rules refuse is returned; `StorageError` is raised."""
+    found: Plan | None = None
+
+    def requested(plan: Plan) -> list[Operation]:
+        nonlocal found
+        found = plan
+        return [replace(op, items=restated(plan, op.items)) if isinstance(op, Replace) else op for op in operations]
+
+    try:
+        change = await apply(store, requested, actor=actor, label=label_of(operations), key=key)
+    except StorageError:
+        raise
+    except PlanctlError as error:
+        return refusal(error, found)
+    return applied(change, operations)

@@ -1,0 +1,351 @@
+"""The `Planning` capability: plan tools, and the plan shown with every request without touching the prompt cache.
+
+It holds no rule of plans: every change is an operation that goes through `planctl.core.apply`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from pydantic_ai.capabilities import AbstractCapability, durable_operation
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart
+from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition
+from pydantic_ai.toolsets import AgentToolset
+
+from planctl.agent.access import perform, view
+from planctl.agent.answers import Applied, Refusal, View
+from planctl.agent.events import events_of
+from planctl.agent.guidance import guidance
+from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
+from planctl.agent.options import DATABASE, TTLS, check_options, store_of
+from planctl.agent.seen import Seen
+from planctl.agent.surroundings import actor_of, key_of, prefixes_of, unwrapped
+from planctl.agent.tail import with_reminder
+from planctl.agent.toolset import PlanningToolset, names_of
+from planctl.change import StepChange
+from planctl.operations import Operation, Replace
+from planctl.plan import fingerprint
+from planctl.stores.base import BaseStore, PlanStore
+from planctl.stores.memory import InMemoryPlanStore
+
+if TYPE_CHECKING:
+    from pydantic_ai._instructions import AgentInstructions
+    from pydantic_ai.capabilities.abstract import WrapModelRequestHandler, WrapRunHandler, WrapToolExecuteHandler
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one run holds: its store, whose name it writes in, and what its model has seen."""
+
+    store: PlanStore
+    actor: str
+    names: Mapping[str, str]
+    """The registered plan tools and what the model calls them, as of the last request."""
+
+    seen: Seen = field(default_factory=Seen)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Taken for each change, so that what was seen is up to date when the next call of a response is made."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A plan tool call on its way through the hooks."""
+
+    planning: Planning[Any]
+    changes: list[tuple[StepChange, ...]] = field(default_factory=list[tuple[StepChange, ...]])
+
+
+_call: ContextVar[_Call | None] = ContextVar('planctl_call', default=None)
+
+
+@dataclass
+class Planning(AbstractCapability[AgentDepsT]):
+    """A plan that the model owns, kept in a store, and shown with each request at no cost to the prompt cache.
+
+    By default each run has a plan of its own, in memory. With a `store` the plan outlives the run, and people and
+    scripts read and change the same one.
+    """
+
+    guidance: str | None = None
+    """What the instructions say of planning: `None` is the built-in text for the registered tools, '' nothing."""
+
+    cache_ttl: Literal['5m', '1h'] = '5m'
+    """How long the provider keeps what stands before the reminder."""
+
+    store: PlanStore | None = None
+    """Where the plan is kept; `None` is a fresh one in memory for each run."""
+
+    store_resolver: Callable[[RunContext[AgentDepsT]], PlanStore] | None = None
+    """Chooses the store of each run, e.g. `lambda ctx: ctx.deps.plan_store`; beats `store`."""
+
+    enable_subtasks: bool = False
+    """Adds the tools for subtasks and dependencies, and the status `blocked`."""
+
+    inject: bool = True
+    """Shows the plan with each request."""
+
+    tools: Sequence[str] | None = None
+    """The tools to register, by name; `None` is all. A name that the mode does not have is a `ValueError`."""
+
+    descriptions: dict[str, str] | None = None
+    """Other descriptions for tools, by name. A name that the mode does not have is a `ValueError`."""
+
+    _: KW_ONLY
+
+    id: str | None = 'planning'
+    """One id per class: an agent has one plan."""
+
+    actor: str | None = None
+    """Who the plan's log says wrote, and who holds a step in progress; `None` is `agent:` and part of the run's id."""
+
+    enable_blocking: bool = False
+    """Offers `blocked`, with a note that says why, also without subtasks."""
+
+    _toolset: PlanningToolset[AgentDepsT] | None = field(default=None, init=False, repr=False, compare=False)
+    """Shared by all copies, since engines bind the one that was registered at construction."""
+
+    _memory: PlanStore | None = field(default=None, init=False, repr=False, compare=False)
+    """The plan of a toolset whose methods are called without any run."""
+
+    _run: _Run | None = field(default=None, init=False, repr=False, compare=False)
+    """`None` on what an agent was built with; a copy for each run has one."""
+
+    def __post_init__(self) -> None:
+        if self.cache_ttl not in TTLS:
+            raise ValueError(f'Planning: cache_ttl must be {" or ".join(TTLS)}, not {self.cache_ttl!r}')
+        check_names('descriptions', self.descriptions or (), offered_tools(subtasks=self.enable_subtasks))
+        _ = self.mode
+
+    @property
+    def mode(self) -> Mode:
+        """What the options offer to a model. `ValueError` for a tool that there is not."""
+        return mode_of(subtasks=self.enable_subtasks, blocking=self.enable_blocking, tools=self.tools)
+
+    @classmethod
+    def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> AbstractCapability[AgentDepsT]:
+        """Refuse: two of them state two plans, and no merging of their options is what both meant."""
+        named = ' and '.join(_stated(capability) for capability in capabilities)
+        raise UserError(
+            f'an agent has one plan, but this one has {len(capabilities)} Planning capabilities: {named}. '
+            'Keep one of them; one given to `agent.run(capabilities=[…])` takes the place of the own one.'
+        )
+
+    # --- What it brings to an agent -----------------------------------------------------------------------------
+
+    def get_toolset(self) -> AgentToolset[AgentDepsT] | None:
+        """Return the toolset, the same one for every copy."""
+        if self._toolset is None:
+            self._toolset = PlanningToolset(self)
+        return self._toolset
+
+    def get_instructions(self) -> AgentInstructions[AgentDepsT] | None:
+        """Return the guidance: static, so that it stays in the cached prefix, and naming only registered tools."""
+        if self.guidance is not None:
+            return self.guidance or None
+        return guidance(self.tool_names, inject=self.inject) or None
+
+    @property
+    def tool_names(self) -> Mapping[str, str]:
+        """The registered tools and what the model calls them."""
+        return self._run.names if self._run is not None else {name: name for name in self.mode.tools}
+
+    # --- A run --------------------------------------------------------------------------------------------------
+
+    async def for_run(self, ctx: RunContext[AgentDepsT]) -> Planning[AgentDepsT]:
+        """Return a copy with this run's store and nothing seen yet. Nothing is opened here."""
+        self.get_toolset()
+        clone = copy(self)
+        clone._memory = None
+        prefix = ''.join(f'{prefix}_' for prefix in prefixes_of(ctx.root_capability, self))
+        clone._run = _Run(
+            store=self._new_store(ctx),
+            actor=self.actor or actor_of(ctx),
+            names={name: f'{prefix}{name}' for name in self.mode.tools},
+        )
+        return clone
+
+    def resolve_store(self, ctx: RunContext[AgentDepsT]) -> PlanStore:
+        """Return this run's store; outside a run the one that the options name, else one plan in memory."""
+        if self._run is not None:
+            return self._run.store
+        if self.store_resolver is not None or self.store is not None:
+            return self._new_store(ctx)
+        if self._memory is None:
+            self._memory = InMemoryPlanStore()
+        return self._memory
+
+    def _new_store(self, ctx: RunContext[AgentDepsT]) -> PlanStore:
+        if self.store_resolver is not None:
+            return self.store_resolver(ctx)
+        return self.store if self.store is not None else InMemoryPlanStore()
+
+    def of_run(self, ctx: RunContext[AgentDepsT], toolset: PlanningToolset[AgentDepsT]) -> Planning[AgentDepsT] | None:
+        """Return the copy of this run that brought `toolset`, or `None` when no capability did."""
+        call = _call.get()
+        if call is not None and call.planning._toolset is toolset:
+            return call.planning
+        found: list[Planning[AgentDepsT]] = []
+
+        def see(leaf: AbstractCapability[Any]) -> None:
+            leaf = unwrapped(leaf)
+            if isinstance(leaf, Planning) and leaf._toolset is toolset:
+                found.append(cast(Planning[AgentDepsT], leaf))
+
+        if ctx.root_capability is not None:
+            ctx.root_capability.apply(see)
+        return found[0] if found else None
+
+    async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
+        """Hold the store open for the length of the run."""
+        store = self.resolve_store(ctx)
+        if not isinstance(store, BaseStore):
+            return await handler()
+        async with store:
+            return await handler()
+
+    # --- The reminder -------------------------------------------------------------------------------------------
+
+    async def wrap_model_request(
+        self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
+    ) -> ModelResponse:
+        """Send the request with the plan behind it: in a copy, behind a cache point, never in the history.
+
+        `StorageError` fails the run: a plan that the model cannot see is not a state to go on in.
+        """
+        run = self._run
+        messages = request_context.messages
+        if run is not None:
+            run.names = names_of(request_context.model_request_parameters.function_tools, self._own_id(ctx))
+        if not self.inject or not messages or not isinstance(messages[-1], ModelRequest):
+            return await handler(request_context)
+        known = run.seen.known if run is not None else None
+        reminder = await self._read(ctx, 'reminder', dict(self.tool_names), known)
+        if run is not None:
+            run.seen.remind(reminder.shown, reminder.rest, len(messages))
+        if not reminder.text:
+            return await handler(request_context)
+        reminded = with_reminder(messages, reminder.text, self.cache_ttl)
+        return await handler(replace(request_context, messages=reminded))
+
+    # --- Tool calls ---------------------------------------------------------------------------------------------
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[AgentDepsT],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: WrapToolExecuteHandler,
+    ) -> Any:
+        """Let a plan tool find this run, and emit what it changed once that is stored."""
+        if tool_def.capability_id is None or tool_def.capability_id != self._own_id(ctx):
+            return await handler(args)
+        mine = _Call(self)
+        token = _call.set(mine)
+        try:
+            return await handler(args)
+        finally:
+            _call.reset(token)
+            # Also when a hook failed behind the tool: what is stored has happened.
+            for changes in mine.changes:
+                for event in events_of(changes):
+                    await ctx.emit(event)
+
+    def _own_id(self, ctx: RunContext[AgentDepsT]) -> str | None:
+        if self.id is not None and self.id in ctx.capabilities:
+            return self.id
+        return next((key for key, other in ctx.capabilities.items() if unwrapped(other) is self), self.id)
+
+    async def change_plan(self, ctx: RunContext[AgentDepsT], operations: Iterable[Operation]) -> Applied | Refusal:
+        """Apply operations as this run: one transaction, its difference noted as seen and to be emitted."""
+        run = self._run
+        if run is None:
+            return await self._apply(ctx, list(operations), None)
+        async with run.turn:
+            based = [replace(op, base=run.seen.base()) if isinstance(op, Replace) else op for op in operations]
+            outcome = await self._apply(ctx, based, key_of(ctx))
+            if isinstance(outcome, Applied):
+                run.seen.did(outcome.steps)
+                run.seen.answer((step.id, fingerprint(step)) for step in outcome.named)
+                if outcome.steps and (call := _call.get()) is not None:
+                    call.changes.append(outcome.steps)
+        return outcome
+
+    async def view_plan(self, ctx: RunContext[AgentDepsT], what: str) -> str:
+        """Return a text about the plan: `tree`, `flat` or `available`."""
+        shown = await self._read(ctx, what, {}, None)
+        if self._run is not None:
+            self._run.seen.answer(shown.shown)
+        return shown.text
+
+    # The two ways to the store. An engine records what they return, so that a recovered run repeats nothing.
+
+    @durable_operation('read')
+    async def _read(self, ctx: RunContext[Any], what: str, tools: dict[str, str], known: dict[str, str] | None) -> View:
+        return await view(self.resolve_store(ctx), what, actor=self._actor_of(ctx), tools=tools, known=known)
+
+    @durable_operation('apply')
+    async def _apply(self, ctx: RunContext[Any], operations: list[Operation], key: str | None) -> Applied | Refusal:
+        return await perform(self.resolve_store(ctx), operations, actor=self._actor_of(ctx), key=key)
+
+    def _actor_of(self, ctx: RunContext[Any]) -> str:
+        return self._run.actor if self._run is not None else self.actor or actor_of(ctx)
+
+    # --- Agent files --------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_spec(
+        cls,
+        *,
+        backend: Literal['memory', 'sqlite'] = 'memory',
+        database: str = DATABASE,
+        session: str = 'default',
+        enable_subtasks: bool = False,
+        inject: bool = True,
+        guidance: str | None = None,
+        cache_ttl: Literal['5m', '1h'] = '5m',
+        tools: list[str] | None = None,
+    ) -> Planning[AgentDepsT]:
+        """Build the capability from an agent file. `ValueError` says which option is wrong and what it takes."""
+        check_options(
+            backend=backend,
+            database=database,
+            session=session,
+            enable_subtasks=enable_subtasks,
+            inject=inject,
+            guidance=guidance,
+            cache_ttl=cache_ttl,
+            tools=tools,
+        )
+        return cls(
+            guidance=guidance,
+            cache_ttl=cache_ttl,
+            store=store_of(backend, database, session),
+            enable_subtasks=enable_subtasks,
+            inject=inject,
+            tools=tools,
+        )
+
+    @classmethod
+    def get_serialization_name(cls) -> str | None:
+        """Return what agent files call it."""
+        return 'Planning'
+
+
+def _stated(capability: AbstractCapability[Any]) -> str:
+    """Return the capability as it was written: with the options that differ from their defaults."""
+    options = [
+        f'{option.name}={getattr(capability, option.name)!r}'
+        for option in fields(capability)
+        if option.init and getattr(capability, option.name) != option.default
+    ]
+    return f'{type(capability).__name__}({", ".join(options)})'

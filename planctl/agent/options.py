@@ -1,0 +1,80 @@
+"""The options of `Planning` in an agent file, checked by type, which nothing before has done. Builds nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from planctl.plan import check_session
+
+if TYPE_CHECKING:
+    from planctl.stores.base import BaseStore
+
+DATABASE = '.agent-plan.db'
+BACKENDS = ('memory', 'sqlite')
+TTLS = ('5m', '1h')
+
+
+def check_options(
+    *,
+    backend: object,
+    database: object,
+    session: object,
+    enable_subtasks: object,
+    inject: object,
+    guidance: object,
+    cache_ttl: object,
+    tools: object,
+) -> None:
+    """Raise `ValueError`, in one line, for the first option that cannot be used."""
+    _one_of('backend', backend, BACKENDS)
+    _text('database', database)
+    _text('session', session)
+    check_session(str(session))
+    if backend != 'sqlite' and database != DATABASE:
+        raise ValueError('Planning: database is only for backend: sqlite')
+    for name, value in (('enable_subtasks', enable_subtasks), ('inject', inject)):
+        if not isinstance(value, bool):
+            raise _wrong(name, value, 'true or false')
+    if guidance is not None and not isinstance(guidance, str):
+        raise _wrong('guidance', guidance, 'text, or nothing for the built-in guidance')
+    _one_of('cache_ttl', cache_ttl, TTLS)
+    if tools is not None and not _is_names(tools):
+        raise _wrong('tools', tools, 'a list of tool names')
+
+
+def store_of(backend: str, database: str, session: str) -> BaseStore | None:
+    """Return the store that the options name; `None` is a plan in memory for each run."""
+    if backend == 'memory':
+        return None
+    from planctl.stores.sqlite import SqlitePlanStore
+
+    return SqlitePlanStore(database, session=session)
+
+
+def _one_of(name: str, value: object, allowed: Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in allowed:
+        raise _wrong(name, value, ' or '.join(allowed))
+
+
+def _text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        # What YAML made of `007`, `on` or a date is not what was written, and cannot be told from it any more.
+        raise ValueError(f'Planning: {name} must be text, not {_shown(value)}: quote it')
+    if not value:
+        raise _wrong(name, value, 'text that is not empty')
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)  # pyright: ignore[reportUnknownVariableType]
+
+
+def _wrong(name: str, value: object, expected: str) -> ValueError:
+    return ValueError(f'Planning: {name} must be {expected}, not {_shown(value)}')
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return 'nothing'
+    text = str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return ' '.join(text.split())[:80]

@@ -1,0 +1,60 @@
+"""What a run's model has been shown of the plan: the base of its next whole-plan write. Decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, MutableMapping
+from dataclasses import dataclass, field
+
+from planctl.change import StepChange
+from planctl.plan import fingerprint
+
+
+@dataclass(slots=True)
+class Seen:
+    """Steps by id with the `fingerprint` that they had when their line was shown.
+
+    The reminder is shown anew with each request, so only the last one counts; what a tool answered stays in the
+    conversation until that is cut. What the run did itself counts as seen.
+    """
+
+    known: dict[str, str] | None = None
+    """Every step as of the last reminder and the run's own operations since; `None` before the first reminder."""
+
+    _reminder: dict[str, str] = field(default_factory=dict[str, str])
+    _answers: dict[str, str] = field(default_factory=dict[str, str])
+    _messages: int = 0
+
+    def remind(self, shown: Iterable[tuple[str, str]], rest: Iterable[tuple[str, str]], messages: int) -> None:
+        """Note what a request showed. Fewer `messages` than before: earlier answers were cut away."""
+        self._reminder = dict(shown)
+        self.known = {**self._reminder, **dict(rest)}
+        if messages < self._messages:
+            self._answers.clear()
+        self._messages = messages
+
+    def answer(self, shown: Iterable[tuple[str, str]]) -> None:
+        """Note the steps that a tool's answer showed."""
+        self._answers.update(shown)
+
+    def did(self, changes: Iterable[StepChange]) -> None:
+        """Note what the run itself changed, unless somebody else had changed the step before."""
+        for change in changes:
+            before, after = change.before, change.after
+            if before is None and after is not None:
+                self._answers[after.id] = fingerprint(after)
+                if self.known is not None:
+                    self.known[after.id] = self._answers[after.id]
+                continue
+            assert before is not None
+            maps: tuple[MutableMapping[str, str], ...] = (self._reminder, self._answers, self.known or {})
+            for steps in maps:
+                if after is None:
+                    steps.pop(before.id, None)
+                elif before.id in steps and steps[before.id] in ('', fingerprint(before)):
+                    steps[before.id] = fingerprint(after)
+
+    def base(self) -> tuple[tuple[str, str], ...] | None:
+        """Return what the model has seen, or `None` when it is never shown the plan."""
+        if self.known is None:
+            return None
+        return tuple({**self._answers, **self._reminder}.items())
