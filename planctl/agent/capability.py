@@ -9,11 +9,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai.capabilities import AbstractCapability, durable_operation
-from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition
 from pydantic_ai.toolsets import AgentToolset
@@ -25,7 +24,7 @@ from planctl.agent.guidance import guidance
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
 from planctl.agent.seen import Seen
-from planctl.agent.surroundings import actor_of, key_of, prefixes_of, unwrapped
+from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefixes_of, two_plans, unwrapped
 from planctl.agent.tail import with_reminder
 from planctl.agent.toolset import PlanningToolset, names_of
 from planctl.change import StepChange
@@ -36,6 +35,7 @@ from planctl.stores.memory import InMemoryPlanStore
 
 if TYPE_CHECKING:
     from pydantic_ai._instructions import AgentInstructions
+    from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.capabilities.abstract import WrapModelRequestHandler, WrapRunHandler, WrapToolExecuteHandler
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
@@ -132,11 +132,14 @@ class Planning(AbstractCapability[AgentDepsT]):
     @classmethod
     def combine(cls, capabilities: Sequence[AbstractCapability[AgentDepsT]]) -> AbstractCapability[AgentDepsT]:
         """Refuse: two of them state two plans, and no merging of their options is what both meant."""
-        named = ' and '.join(_stated(capability) for capability in capabilities)
-        raise UserError(
-            f'an agent has one plan, but this one has {len(capabilities)} Planning capabilities: {named}. '
-            'Keep one of them; one given to `agent.run(capabilities=[…])` takes the place of the own one.'
-        )
+        raise two_plans(capabilities)
+
+    def for_agent(self, agent: AbstractAgent[AgentDepsT, Any]) -> AbstractCapability[AgentDepsT]:
+        """Refuse a second one, also under another id."""
+        plannings = [leaf for leaf in leaves_of(agent.root_capability) if isinstance(leaf, Planning)]
+        if len(plannings) > 1:
+            raise two_plans(plannings)
+        return self
 
     # --- What it brings to an agent -----------------------------------------------------------------------------
 
@@ -164,7 +167,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         self.get_toolset()
         clone = copy(self)
         clone._memory = None
-        prefix = ''.join(f'{prefix}_' for prefix in prefixes_of(ctx.root_capability, self))
+        prefix = ''.join(f'{prefix}_' for prefix in prefixes_of(ctx, self))
         clone._run = _Run(
             store=self._new_store(ctx),
             actor=self.actor or actor_of(ctx),
@@ -192,16 +195,10 @@ class Planning(AbstractCapability[AgentDepsT]):
         call = _call.get()
         if call is not None and call.planning._toolset is toolset:
             return call.planning
-        found: list[Planning[AgentDepsT]] = []
-
-        def see(leaf: AbstractCapability[Any]) -> None:
-            leaf = unwrapped(leaf)
-            if isinstance(leaf, Planning) and leaf._toolset is toolset:
-                found.append(cast(Planning[AgentDepsT], leaf))
-
-        if ctx.root_capability is not None:
-            ctx.root_capability.apply(see)
-        return found[0] if found else None
+        own = (
+            leaf for leaf in leaves_of(ctx.root_capability) if isinstance(leaf, Planning) and leaf._toolset is toolset
+        )
+        return cast('Planning[AgentDepsT] | None', next(own, None))
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
         """Hold the store open for the length of the run."""
@@ -339,13 +336,3 @@ class Planning(AbstractCapability[AgentDepsT]):
     def get_serialization_name(cls) -> str | None:
         """Return what agent files call it."""
         return 'Planning'
-
-
-def _stated(capability: AbstractCapability[Any]) -> str:
-    """Return the capability as it was written: with the options that differ from their defaults."""
-    options = [
-        f'{option.name}={getattr(capability, option.name)!r}'
-        for option in fields(capability)
-        if option.init and getattr(capability, option.name) != option.default
-    ]
-    return f'{type(capability).__name__}({", ".join(options)})'

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.capabilities import (
@@ -12,6 +14,7 @@ from pydantic_ai.capabilities import (
     PrefixTools,
     WrapperCapability,
 )
+from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import RunContext
 
 if TYPE_CHECKING:
@@ -27,19 +30,19 @@ def needs_barrier(ctx: RunContext[Any], mine: AbstractCapability[Any]) -> bool:
     of them, and an engine that replays tools numbers their steps as they start; only there is a barrier worth its
     price, which is that no other tool of the response runs beside it.
     """
-    root = ctx.root_capability
-    if root is None:
-        return False
-    found: list[bool] = []
+    return any(
+        not isinstance(leaf, (type(mine), Instrumentation, CombinedCapability))  # A combination's parts are leaves too.
+        and any(getattr(type(leaf), hook) is not getattr(AbstractCapability, hook) for hook in _HOOKS)
+        for leaf in leaves_of(ctx.root_capability)
+    ) or _replays_tools(ctx)
 
-    def see(leaf: AbstractCapability[Any]) -> None:
-        leaf = unwrapped(leaf)
-        # What a combination holds is visited too.
-        if not isinstance(leaf, (type(mine), Instrumentation, CombinedCapability)):
-            found.append(any(getattr(type(leaf), hook) is not getattr(AbstractCapability, hook) for hook in _HOOKS))
 
-    root.apply(see)
-    return any(found) or _replays_tools(ctx)
+def leaves_of(root: AbstractCapability[Any] | None) -> list[AbstractCapability[Any]]:
+    """Return the capabilities of a tree, each without what is wrapped around it."""
+    found: list[AbstractCapability[Any]] = []
+    if root is not None:
+        root.apply(found.append)
+    return [unwrapped(leaf) for leaf in found]
 
 
 def unwrapped(capability: AbstractCapability[Any]) -> AbstractCapability[Any]:
@@ -53,17 +56,10 @@ def durability(ctx: RunContext[Any]) -> BaseDurabilityCapability[Any] | None:
     """Return the durable engine's capability of this run's agent, if any."""
     # Without the module no such capability can exist, and importing it would cost every run.
     module = sys.modules.get('pydantic_ai.durable_exec._base')
-    if module is None or ctx.root_capability is None:
+    if module is None:
         return None
-    found: list[BaseDurabilityCapability[Any]] = []
-
-    def see(leaf: AbstractCapability[Any]) -> None:
-        leaf = unwrapped(leaf)
-        if isinstance(leaf, module.BaseDurabilityCapability):
-            found.append(cast('BaseDurabilityCapability[Any]', leaf))
-
-    ctx.root_capability.apply(see)
-    return found[0] if found else None
+    engines = (leaf for leaf in leaves_of(ctx.root_capability) if isinstance(leaf, module.BaseDurabilityCapability))
+    return cast('BaseDurabilityCapability[Any] | None', next(engines, None))
 
 
 def _replays_tools(ctx: RunContext[Any]) -> bool:
@@ -85,8 +81,11 @@ def key_of(ctx: RunContext[Any]) -> str | None:
     return f'{ctx.run_id}:{ctx.run_step}:{ctx.tool_call_id}'
 
 
-def prefixes_of(root: AbstractCapability[Any] | None, target: AbstractCapability[Any]) -> list[str]:
-    """Return what `prefix_tools` puts before the names of the target's tools, the outermost first."""
+def prefixes_of(ctx: RunContext[Any], target: AbstractCapability[Any]) -> list[str]:
+    """Return what `prefix_tools` puts before the names of the target's tools, the outermost first.
+
+    While a run is being set up, only what the agent was built with can be seen.
+    """
     found: list[str] = []
 
     def see(leaf: AbstractCapability[Any]) -> None:
@@ -98,6 +97,26 @@ def prefixes_of(root: AbstractCapability[Any] | None, target: AbstractCapability
         if leaf is target:
             found[:] = prefixes
 
+    root = ctx.root_capability if ctx.agent is None else ctx.agent.root_capability
     if root is not None:
         root.apply(see)
     return found
+
+
+def two_plans(capabilities: Sequence[AbstractCapability[Any]]) -> UserError:
+    """Return the error for an agent with several plans: no merging of their options is what both meant."""
+    named = ' and '.join(_stated(capability) for capability in capabilities)
+    return UserError(
+        f'an agent has one plan, but this one has {len(capabilities)} Planning capabilities: {named}. '
+        'Keep one of them; one given to `agent.run(capabilities=[…])` takes the place of the own one.'
+    )
+
+
+def _stated(capability: AbstractCapability[Any]) -> str:
+    """Return the capability as it was written: with the options that differ from their defaults."""
+    options = [
+        f'{option.name}={getattr(capability, option.name)!r}'
+        for option in fields(capability)
+        if option.init and getattr(capability, option.name) != option.default
+    ]
+    return f'{type(capability).__name__}({", ".join(options)})'
