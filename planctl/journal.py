@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from typing import Any
 
 from planctl.change import Change, Remark, StepChange, difference
@@ -64,7 +66,18 @@ def _record(step: Step | None, change: StepChange, behind: str | None) -> dict[s
 
 
 def _dump(record: Mapping[str, Any] | None) -> str | None:
-    return None if record is None else json.dumps(record, ensure_ascii=False, separators=(',', ':'))
+    return None if record is None else _json(record)
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(',', ':'))
+    if text.isascii() or _SURROGATES.search(text) is None:
+        return text
+    # What another program stored may hold half a character, which no database takes as it is.
+    return json.dumps(value, separators=(',', ':'))
+
+
+_SURROGATES = re.compile('[\ud800-\udfff]')
 
 
 _DEFAULTS = {f.name: f.default for f in fields(Step)}
@@ -90,12 +103,55 @@ def step_of(record: Mapping[str, Any]) -> Step:
     return Step(**given)
 
 
+def replay(rows: Iterable[LogRow], plan: Plan | None = None) -> Plan:
+    """Return the plan that a log tells of, by default from an empty one; rows in the order in which they were written.
+
+    Leases are not in the log, nor is the counter of ids further than the steps that were stored.
+    """
+    current = Plan() if plan is None else plan
+    for revision, group in groupby(rows, key=lambda row: row.revision):
+        described: dict[str, str] = {}
+        steps = {step.id: step for step in current.steps}
+        placed: list[tuple[Step, str | None]] = []
+        for row in group:
+            after: dict[str, Any] | None = None if row.after is None else json.loads(row.after)
+            if not row.id:
+                described |= after or {}
+            elif after is None:
+                del steps[row.id]
+            elif row.before is None or 'behind' in after:
+                steps.pop(row.id, None)
+                placed.append((step_of(after), after['behind']))
+            else:
+                steps[row.id] = step_of(after)
+        order = _placed(list(steps.values()), placed)
+        next_id = next_id_after(current.next_id, (step.id for step in order))
+        current = replace(current, steps=tuple(order), revision=revision, next_id=next_id, **described)
+    return current
+
+
+def _placed(steps: list[Step], placed: Iterable[tuple[Step, str | None]]) -> list[Step]:
+    """Put each step right behind another, in the order given; linear."""
+    following: dict[str | None, str | None] = {None: None}
+    by_id: dict[str, Step] = {}
+    for step, behind in [*zip(steps, [None, *(step.id for step in steps)], strict=False), *placed]:
+        by_id[step.id] = step
+        following[step.id] = following[behind]
+        following[behind] = step.id
+    order: list[Step] = []
+    at = following[None]
+    while at is not None:
+        order.append(by_id[at])
+        at = following[at]
+    return order
+
+
 # --- The reply of a keyed operation ---------------------------------------------------------------------------
 
 
 def dump_reply(change: Change) -> str:
     """Return what has to be kept of a change so that its reply can be given again: the difference, never the plan."""
-    return json.dumps(
+    return _json(
         {
             'steps': [
                 {
@@ -109,9 +165,7 @@ def dump_reply(change: Change) -> str:
             ],
             'remarks': [[remark.code, *remark.ids] for remark in change.remarks],
             'progress': {f.name: getattr(change.progress, f.name) for f in fields(Progress)},
-        },
-        ensure_ascii=False,
-        separators=(',', ':'),
+        }
     )
 
 

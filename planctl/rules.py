@@ -213,7 +213,9 @@ def _judge(judgement: Judgement) -> None:
     """Hold every change of status, parent and existence against what was there before."""
     work, before = judgement.work, judgement.work.plan.index
     under_resolved: dict[str, str | None] = {}
-    for step_id in judgement.requested:
+    given = judgement.requested
+    # In plan order, so that the reason for a refusal does not depend on the order of the operations.
+    for step_id in given if len(given) < 2 else [one for one in work.steps if one in given]:
         step, earlier = work.steps.get(step_id), before.get(step_id)
         if step is not None and (earlier is None or earlier.status is not step.status):
             _judge_status(work, step, earlier, under_resolved)
