@@ -52,7 +52,7 @@ def add(
     _only_one(before, after)
     texts = _lines() if words == ['-'] else [' '.join(words)]
     if not all(map(clean, texts)):
-        raise BlankText
+        raise BlankText('the text of a step is blank')
 
     def make(plan: Plan) -> Iterable[Operation]:
         parent = None if under is None else resolve(plan, under)
@@ -111,7 +111,7 @@ def edit(
         raise InputError('the objective and the brief belong to the session: leave the id out')
     text = _read(content)
     if text is not None and not clean(text):
-        raise BlankText
+        raise BlankText('the text of a step is blank')
     named: list[str] = []
 
     def make(plan: Plan) -> Iterable[Operation]:

@@ -70,7 +70,7 @@ def change(
         return ()
 
     changed = drive(apply(store, session_is_there, *requests, actor=actor, label=label, now=now))
-    if is_new:
+    if is_new and place.exists:
         from planctl.cli.output import complain
 
         complain(f'planctl: new database {place.shown}')

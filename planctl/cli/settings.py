@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from planctl import __version__
+import planctl
 from planctl.errors import PlanctlError
 
 
@@ -36,9 +36,9 @@ def _version(ctx: typer.Context, value: bool | None) -> None:
         from planctl.cli.output import emit, emit_json, flags
 
         if '--json' in flags():
-            emit_json({'schema': 1, 'kind': 'version', 'version': __version__})
+            emit_json({'schema': 1, 'kind': 'version', 'version': planctl.__version__})
         else:
-            emit(f'planctl {__version__}\n')
+            emit(f'planctl {planctl.__version__}\n')
         raise typer.Exit
 
 
