@@ -244,7 +244,8 @@ def _judge_status(work: Working, step: Step, earlier: Step | None, under_resolve
         if children := work.open_children(step.id):
             raise OpenChildren(f'step {step.id} has open subtasks: {listed(children)}', ids=[step.id, *children])
         return
-    if status is BLOCKED and not waits and (known := [on for on in step.depends_on if on in work.steps]):
+    # With a reason it is what cannot be done although its turn has come; without one it would mean nothing.
+    if status is BLOCKED and not waits and not step.note and (known := [o for o in step.depends_on if o in work.steps]):
         raise NothingToWaitFor(
             f'step {step.id} cannot be blocked: all that it waits for is resolved', ids=[step.id, *known]
         )

@@ -22,7 +22,8 @@ def settling(work: Working, freed: Container[str] = (), given: Container[str] = 
     An open step with an unresolved prerequisite is blocked. A blocked one goes back to pending when it has
     prerequisites and all are resolved, or when it has lost them: one in `freed`, or one whose last reference was to a
     step that is gone. One without any that was blocked by hand stays so, as does one in `given`, which was blocked in
-    this transaction. A note is kept: nobody said anything new.
+    this transaction, and one that was blocked with a reason when all its prerequisites were resolved already. A note
+    is kept: nobody said anything new.
     """
     steps = work.steps
     for step in steps.values():
@@ -35,7 +36,8 @@ def settling(work: Working, freed: Container[str] = (), given: Container[str] = 
             if status is _PENDING or status is _IN_PROGRESS:
                 status = _BLOCKED
         elif status is _BLOCKED and (depends_on or ((step.depends_on or step.id in freed) and step.id not in given)):
-            status = _PENDING
+            if not (depends_on and step.note and (step.id in given or _was_ready(work, step.id))):
+                status = _PENDING
         parent_id = step.parent_id if step.parent_id in steps else None
         if status is not step.status:
             yield replace(
@@ -49,6 +51,17 @@ def settling(work: Working, freed: Container[str] = (), given: Container[str] = 
             )
         elif depends_on is not step.depends_on or parent_id != step.parent_id:
             yield replace(step, depends_on=depends_on, parent_id=parent_id)
+
+
+def _was_ready(work: Working, step_id: str) -> bool:
+    """Whether the step was blocked before, but not by any prerequisite."""
+    before = work.plan.index
+    step = before.get(step_id)
+    return (
+        step is not None
+        and step.status is _BLOCKED
+        and all(on not in before or before[on].resolved for on in step.depends_on)
+    )
 
 
 _PENDING, _IN_PROGRESS, _BLOCKED = TaskStatus.pending, TaskStatus.in_progress, TaskStatus.blocked

@@ -107,6 +107,18 @@ def test_a_new_block_where_every_prerequisite_is_resolved_is_refused() -> None:
         do(plan(step('a', 'completed')), Add('b', depends_on=('a',), status=TaskStatus.blocked))
 
 
+def test_a_step_that_cannot_be_done_although_its_turn_has_come_is_blocked_with_the_reason_and_stays_so() -> None:
+    stored = plan(step('a', 'completed'), step('b', 'in_progress', on='a'), step('c', on='b'))
+    blocked = do(stored, to('block', 'b', note='no disk')).after
+    assert statuses(blocked) == {'a': 'completed', 'b': 'blocked', 'c': 'blocked'}
+    assert settle(blocked) is blocked
+    for operation in (Edit('b', 'other'), Add('d'), to('block', 'b', note='no disk yet')):
+        assert do(blocked, operation).after.step('b').status is TaskStatus.blocked
+    waiting = do(blocked, to('reopen', 'a', note='')).after
+    assert do(waiting, to('done', 'a')).after.step('b').status is TaskStatus.pending
+    assert do(blocked, to('reopen', 'b')).after.step('b').status is TaskStatus.pending
+
+
 def test_a_block_is_not_refused_for_the_sake_of_a_prerequisite_that_is_gone() -> None:
     found = do(plan(step('b', on='gone')), to('block', 'b', note='why')).after.step('b')
     assert (found.status, found.depends_on, found.note) == (TaskStatus.blocked, (), 'why')
