@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -10,14 +12,11 @@ from planctl.cli.settings import Settings
 
 TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
-    import asyncio
     from pathlib import Path
 
     from planctl.agent.job import Stop, Wanted
     from planctl.agent.outcome import Result
     from planctl.agent.spec import LoadedAgent
-    from planctl.agent.watch import Watcher
-    from planctl.plan import Plan
     from planctl.stores.base import BaseStore
 
 EXAMPLES = {'run': 'planctl run --plan-first --model offline - < checklist.md'}
@@ -25,7 +24,9 @@ EXAMPLES = {'run': 'planctl run --plan-first --model offline - < checklist.md'}
 _Agent = Annotated[
     str | None, typer.Option(metavar='FILE', help='An agent file, or module:variable. Default: the nearest agent.yaml.')
 ]
-_Model = Annotated[str | None, typer.Option(metavar='NAME', help='The model, as provider:name; `offline` needs no key.')]
+_Model = Annotated[
+    str | None, typer.Option(metavar='NAME', help='The model, as provider:name; `offline` needs no key.')
+]
 _PlannerModel = Annotated[str | None, typer.Option(metavar='NAME', help='Another model for planning.')]
 
 
@@ -64,7 +65,7 @@ def run_command(
     given = _objective(objective)
     folder = Path.cwd()
     if given is None:
-        _require_something(settings, agent, folder)
+        _require_plan(settings, agent, folder)
     from planctl.agent.job import Wanted
     from planctl.agent.spec import load_agent
 
@@ -97,19 +98,15 @@ def _objective(given: str | None) -> str | None:
     return text
 
 
-def _require_something(settings: Settings, agent: str | None, folder: Path) -> None:
-    """Without an objective there has to be a plan: say so before a missing agent is complained about."""
+def _require_plan(settings: Settings, agent: str | None, folder: Path) -> None:
+    """Without an objective there has to be a plan: say so before a missing agent or model is complained about."""
     from planctl.agent.nearest import nearest_agent_file
     from planctl.cli.database import read
-
-    if agent is None and nearest_agent_file(folder) is None:
-        require_plan(read(settings))
-
-
-def require_plan(plan: Plan) -> None:
-    """Raise `NotFound` when there is neither a plan nor an objective."""
     from planctl.errors import NotFound
 
+    if agent is not None or nearest_agent_file(folder) is not None:
+        return  # It may name the database.
+    plan = read(settings)
     if not plan.steps and not plan.objective:
         raise NotFound(
             f'session {plan.session!r} has no plan, and no objective was given',
@@ -122,6 +119,7 @@ def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model:
 
     from planctl.agent.job import Job, Stop
     from planctl.agent.runner import run
+    from planctl.agent.watch import Said
     from planctl.cli.live import reporter
 
     planner = loaded.model_for(planner_model, option='--planner-model') if wanted.plans else None
@@ -129,13 +127,92 @@ def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model:
     store, where = _store(settings, loaded, create=bool(wanted.objective))
     stop = Stop()
     with reporter(settings) as watch:
-        named = dict.fromkeys(model.model_name for model in (planner, executor) if model is not None)
-        _introduce(watch, loaded, where, list(named))
+        watch(Said(f'{loaded.label} · {where}'))
         job = Job(store, loaded, wanted, watch)
 
         async def go() -> Result:
-            with _signals(asyncio.get_running_loop(), stop):
+            with _signals(stop, watch.close):
                 return await run(job, planner=planner, executor=executor, stop=stop)
 
         result = asyncio.run(go())
-    return _finish(settings, result)
+    return _finish(settings, result, listed=watch.plain)
+
+
+def _store(settings: Settings, loaded: LoadedAgent, *, create: bool) -> tuple[BaseStore, str]:
+    """Return the store and where it is: the one that is named, else the agent's own, else the nearest file."""
+    from planctl.agent.roles import own_planning
+    from planctl.errors import InputError
+    from planctl.locate import locate
+    from planctl.plan import check_session
+    from planctl.stores.adapter import inner
+    from planctl.stores.sqlite import SqlitePlanStore
+
+    own = own_planning(loaded)
+    if settings.db is None and own is not None and own.store is not None:
+        store = own.store
+        if isinstance(store, SqlitePlanStore):
+            session = store.session if settings.session is None else settings.session
+            return SqlitePlanStore(store.path, session=session, table=store.table), f'{store.path} · session {session}'
+        if settings.session is not None:
+            raise InputError(f'--session cannot be given: {loaded.label} has a store of its own')
+        return inner(store), f'{type(store).__name__} of {loaded.label}'
+    session = check_session(settings.session_name)
+    place = locate(settings.db, create=create)
+    is_new = '' if place.exists else ' (new)'
+    where = f'{place.shown}{is_new} · session {session}'
+    return SqlitePlanStore(place.path, session=session, table=place.table, journal=place.journal), where
+
+
+@contextmanager
+def _signals(stop: Stop, close: Callable[[], None]) -> Generator[None]:
+    """Let SIGINT and SIGTERM end the run; the second one ends the process at once."""
+    import asyncio
+    import os
+    import signal
+
+    from planctl.agent.outcome import STATUS, StopReason
+
+    loop = asyncio.get_running_loop()
+    reasons = {signal.SIGINT: StopReason.interrupted, signal.SIGTERM: StopReason.terminated}
+
+    def asked(reason: StopReason) -> None:
+        if stop.reason is None:
+            stop.request(reason)
+        else:
+            close()
+            os._exit(STATUS[reason])
+
+    added: list[int] = []
+    for number, reason in reasons.items():
+        with suppress(NotImplementedError):  # Windows
+            loop.add_signal_handler(number, asked, reason)
+            added.append(number)
+    try:
+        yield
+    finally:
+        for number in added:
+            loop.remove_signal_handler(number)
+
+
+def _finish(settings: Settings, result: Result, *, listed: bool) -> int:
+    """Write the answer to stdout and how it ended to stderr; return the exit status."""
+    from planctl.agent.outcome import STATUS
+    from planctl.cli.failure import report
+    from planctl.cli.output import complain, emit, emit_json
+    from planctl.sanitize import shown
+    from planctl.text import step_line
+
+    if settings.json:
+        emit_json(result.document())
+    elif result.text and not settings.quiet:
+        emit(result.text + '\n')
+    if result.error is not None:
+        return report(result.error)
+    status = STATUS[result.stop_reason]
+    if status and listed:
+        for step in result.plan.steps:
+            if not step.resolved:
+                complain(f'  {step_line(result.plan, step)}')
+    if status or not settings.quiet:
+        complain(f'planctl: {result.stop_reason.value.replace("_", " ")}: {shown(result.message)}')
+    return status

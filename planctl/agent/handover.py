@@ -1,0 +1,77 @@
+"""Every word that the runner itself says to a model: who it is, what it is given, what is still open. Pure."""
+
+from __future__ import annotations
+
+from planctl.agent.adoption import Mode
+from planctl.plan import Plan, Step
+from planctl.sanitize import shown_block
+from planctl.text import render_tree, step_line
+
+PLANNER = (
+    'You plan; you carry nothing out. Another agent carries out the plan, without this conversation: it gets the '
+    'objective, your final answer and the plan, nothing else. Look up what you need with the reading tools that you '
+    'have. Then write the plan with the plan tools: one step for each piece of work whose outcome can be checked, in '
+    'the order of the work, with every name and path that it needs. Steps cannot be started or completed now. If '
+    'nothing has to be done, write an empty plan. End with a brief for the executor: what you found out, constraints, '
+    'decisions with their reasons, and how to check the result.'
+)
+
+EXECUTOR = (
+    'You carry out the plan of this session, step by step. Set a step in progress before you work on it, and '
+    'completed once you have checked its outcome. Set a step that cannot be done blocked, with the reason, and go on '
+    'with another. Stop when there is no step left that you can work on.'
+)
+
+BRIEF_LIMIT = 12_000
+"""Characters of objective and of brief that a model is given; what is beyond is cut, and that is said."""
+
+_NUDGED_STEPS = 20
+
+
+def planner_prompt(objective: str, plan: Plan, mode: Mode) -> list[str]:
+    """Return the planner's first message: the objective, then what there is already.
+
+    A planner that only adds sees the plan in its reminder.
+    """
+    parts = [_bounded(objective)]
+    if mode is Mode.append:
+        parts.append('There is a plan already. Only add steps to it; what is there stays as it is.')
+    elif mode is Mode.replan and plan.steps:
+        parts.append(
+            'There was a plan before. Its resolved steps stay, so do not plan them again; its open steps go, so plan '
+            f'again what is still needed of them:\n{render_tree(plan)}'
+        )
+    return parts
+
+
+def executor_prompt(plan: Plan) -> str:
+    """Return the executor's first message: objective and brief. The plan itself is in the reminder."""
+    if not plan.steps:
+        return _bounded(plan.objective)
+    parts: list[str] = []
+    if plan.objective:
+        parts.append(f'Objective:\n{_bounded(plan.objective)}')
+    if plan.brief:
+        parts.append(f'Brief:\n{_bounded(plan.brief)}')
+    parts.append('Carry out the plan.')
+    return '\n\n'.join(parts)
+
+
+def nudge(plan: Plan, steps: list[Step]) -> str:
+    """Return what an executor is told that stopped although these steps can be worked on."""
+    shown = [step_line(plan, step) for step in steps[:_NUDGED_STEPS]]
+    if len(steps) > _NUDGED_STEPS:
+        shown.append(f'and {len(steps) - _NUDGED_STEPS} more')
+    lines = '\n'.join(shown)
+    return (
+        f'The plan is not finished. These steps can be worked on:\n{lines}\n'
+        'Go on with them. Only the plan counts: record with the plan tools what is completed, and set what cannot be '
+        'done blocked, with the reason.'
+    )
+
+
+def _bounded(text: str) -> str:
+    text = shown_block(text)
+    if len(text) <= BRIEF_LIMIT:
+        return text
+    return f'{text[:BRIEF_LIMIT]}\n[cut: {len(text) - BRIEF_LIMIT} more characters]'

@@ -1,0 +1,59 @@
+"""Models by name, with errors that say what is missing. Imports a provider's SDK only when its model is named."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from planctl.errors import ExtraMissing, ModelError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+OFFLINE = 'offline'
+"""The name of the model that needs no key and no network."""
+
+_EXTRA = re.compile(r'pydantic-ai-slim\[([\w-]+)\]')
+_VARIABLE = re.compile(r'`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`')
+
+
+def model_of(name: str, *, where: str) -> Model:
+    """Return the model of this name. `where` says who named it, for the message.
+
+    Raises `ExtraMissing` when its SDK is not installed and `ModelError` when there is no such model or no key for it.
+    """
+    if name == OFFLINE:
+        from planctl.agent.offline import offline_model
+
+        return offline_model()
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+
+    try:
+        return infer_model(name)
+    except ImportError as error:
+        extra = _EXTRA.search(str(error))
+        if extra is None:
+            raise ModelError(f'{where}: model {name!r} cannot be loaded: {one_line(error)}') from error
+        raise ExtraMissing(
+            f'{where}: model {name!r} needs the extra {extra[1]!r}', hint=f"pip install 'planctl[{extra[1]}]'"
+        ) from error
+    except (UserError, ValueError) as error:
+        variables = list(dict.fromkeys(_VARIABLE.findall(str(error))))
+        if variables:
+            raise ModelError(
+                f'{where}: model {name!r} needs {" or ".join(variables)} in the environment',
+                hint='`--model offline` needs no key',
+            ) from error
+        unknown = one_line(error) if 'nknown model' in str(error) else f'{name!r}: {one_line(error)}'
+        raise ModelError(
+            f'{where}: {unknown[0].lower()}{unknown[1:]}', hint='a model is named provider:model, or `offline`'
+        ) from error
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error on one line of at most 300 characters; its type when it has none."""
+    from planctl.sanitize import clean
+
+    text = clean(str(error)) or type(error).__name__
+    return text if len(text) <= 300 else f'{text[:299]}…'

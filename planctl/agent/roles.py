@@ -1,0 +1,148 @@
+"""What an agent has as planner and as executor: its tools, its store, its plan capability. Runs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from pydantic_ai.capabilities import AbstractCapability, LocalWorkspace, WrapperCapability
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import RunContext, ToolDefinition
+
+from planctl.agent.capability import Planning
+from planctl.agent.mode import offered_tools
+from planctl.agent.spec import LoadedAgent
+from planctl.agent.toolset import TOOL_NAME
+from planctl.errors import SpecError
+from planctl.stores.base import BaseStore
+
+READING_KINDS = frozenset(
+    f'file_system.{name}'
+    for name in ('read_file', 'list_directory', 'search_files', 'find_files', 'file_info', 'list_files', 'grep')
+)
+READING_NATIVE = frozenset({'web_search', 'x_search', 'web_fetch', 'file_search'})
+WORKING_TOOLS = frozenset({'update_task_status', 'update_task_statuses'})
+"""Plan tools that do nothing but move steps along, which a planner has no use for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What is handed to the agent for one phase, beside the prompt."""
+
+    capabilities: tuple[AbstractCapability[Any], ...]
+    reading_only: ReadingOnly | None = None
+
+
+def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
+    """Return the agent as a planner: it gets plan tools on `store` and otherwise only tools that read."""
+    planning = _planning(loaded, store, actor, planner=True)
+    reading_only = ReadingOnly()
+    workspaces = [
+        replace(capability, read_only=True)
+        for capability in leaves(loaded.agent.root_capability)
+        if isinstance(capability, LocalWorkspace)
+    ]
+    return Role((*planning, *workspaces, reading_only), reading_only)
+
+
+def executor_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
+    """Return the agent as an executor: everything that it has, with the plan on `store`."""
+    return Role(_planning(loaded, store, actor, planner=False))
+
+
+def _planning(loaded: LoadedAgent, store: BaseStore, actor: str, *, planner: bool) -> tuple[Planning[Any], ...]:
+    """Return the agent's own `Planning`, options and all, on another store; one with subtasks where it has none.
+
+    Given for the run it takes the place of the agent's own. One inside a wrapper, such as `PrefixTools`, stays where
+    it is and is pointed at the store, since what is given for the run would lose the wrapper.
+    """
+    own = own_planning(loaded)
+    if own is not None and own not in unwrapped_leaves(loaded.agent.root_capability):
+        own.store, own.store_resolver, own.actor = store, None, actor
+        return ()
+    planning = replace(
+        own or Planning[Any](enable_subtasks=True),
+        store=store,
+        store_resolver=None,
+        actor=actor,
+        # Whoever carries out a plan has to be able to say that something cannot be done.
+        enable_blocking=True,
+    )
+    if planner:
+        offered = offered_tools(subtasks=planning.enable_subtasks)
+        planning = replace(planning, tools=[name for name in offered if name not in WORKING_TOOLS])
+    return (planning,)
+
+
+def own_planning(loaded: LoadedAgent) -> Planning[Any] | None:
+    """Return the agent's own `Planning`; `SpecError` when it has pydantic-ai-harness's, which planctl cannot read."""
+    found: Planning[Any] | None = None
+    for capability in leaves(loaded.agent.root_capability):
+        if isinstance(capability, Planning):
+            found = capability
+        elif type(capability).__module__.startswith('pydantic_ai_harness.planning'):
+            raise SpecError(
+                f"{loaded.label}: the agent has pydantic-ai-harness's Planning",
+                hint='`from planctl import Planning` takes the same arguments',
+            )
+    return found
+
+
+def leaves(root: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
+    """Return every capability of an agent, those inside wrappers too."""
+    found: list[AbstractCapability[Any]] = []
+    for capability in unwrapped_leaves(root):
+        found.extend(leaves(capability.wrapped) if isinstance(capability, WrapperCapability) else [capability])
+    return found
+
+
+def unwrapped_leaves(root: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
+    """Return every capability of an agent, wrappers as they are."""
+    found: list[AbstractCapability[Any]] = []
+    root.apply(found.append)
+    return found
+
+
+@dataclass
+class ReadingOnly(AbstractCapability[Any]):
+    """Takes away, for one run, every tool that is not known to only read: by what is allowed, not by what is not."""
+
+    left_out: dict[str, None] = field(default_factory=dict[str, None])
+    """The names of the tools that were taken away, in the order in which they were met."""
+
+    id: str | None = 'planctl_reading_only'
+
+    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
+        """Keep the tools that only read, and those that write a plan."""
+        kept: list[ToolDefinition] = []
+        for tool in tool_defs:
+            plan_tool = (tool.metadata or {}).get(TOOL_NAME)
+            if plan_tool in WORKING_TOOLS:
+                continue
+            if plan_tool is not None or _reads(tool):
+                kept.append(tool)
+            else:
+                self.left_out[tool.name] = None
+        return kept
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Keep, of what the provider itself does, what only reads."""
+        parameters = request_context.model_request_parameters
+        native = [tool for tool in parameters.native_tools if tool.kind in READING_NATIVE]
+        if len(native) < len(parameters.native_tools):
+            self.left_out.update((t.kind, None) for t in parameters.native_tools if t.kind not in READING_NATIVE)
+            request_context.model_request_parameters = replace(parameters, native_tools=native)
+        return request_context
+
+
+def _reads(tool: ToolDefinition) -> bool:
+    metadata = tool.metadata or {}
+    annotations: Any = metadata.get('annotations')
+    return (
+        tool.tool_kind in READING_KINDS
+        or tool.unless_native in READING_NATIVE
+        or metadata.get('read_only') is True
+        or (isinstance(annotations, dict) and cast('dict[str, Any]', annotations).get('readOnlyHint') is True)
+    )

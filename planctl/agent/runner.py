@@ -1,0 +1,84 @@
+"""`run`: one run on one session, from the lease over the phases to the result. The stored plan decides the end."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pydantic_ai.models import Model
+
+from planctl.agent.conversation import LimitReached
+from planctl.agent.executor import carry_out, prepare
+from planctl.agent.job import End, Job, Stop
+from planctl.agent.lease import session_lease
+from planctl.agent.outcome import Result, StopReason
+from planctl.agent.planner import plan_session
+from planctl.errors import NotFound, PlanctlError, StorageError
+from planctl.sanitize import clean_block
+
+
+async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: Stop | None = None) -> Result:
+    """Run to the end and return what came of it; the store is held open and the session is held by a lease.
+
+    What is refused before anything was asked of a model is raised; from then on every end is a result, errors too.
+    A phase that is not wanted needs no model. What the run has in progress when it ends is pending again, with a note.
+    """
+    stop = stop or Stop()
+
+    def lost(error: Exception) -> None:
+        own = error if isinstance(error, PlanctlError) else StorageError(str(error))
+        stop.request(StopReason.error, own)
+
+    def taken(predecessor: str) -> None:
+        job.say(f'taking over from {predecessor}, which ended without giving the session back')
+
+    async with job.store:
+        try:
+            async with session_lease(job.store, job.holder, lost=lost, taken=taken):
+                end = await _ended(job, planner, executor, stop)
+        except PlanctlError as error:
+            if not job.phases:
+                raise
+            end = End(StopReason.error, error.message, error=error)
+        plan = await job.read()
+    return Result(end.reason, plan, job.phases, job.record, end.output, end.message, end.error)
+
+
+async def _ended(job: Job, planner: Model | None, executor: Model | None, stop: Stop) -> End:
+    stop.bind()
+    try:
+        return await _phases(job, planner, executor)
+    except asyncio.CancelledError:
+        if stop.reason is None:
+            raise
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        message = stop.error.message if stop.error else f'{stop.reason.value}; `planctl run` goes on'
+        return End(stop.reason, message, error=stop.error)
+    except LimitReached as error:
+        return End(StopReason.limit, str(error))
+    except PlanctlError as error:
+        if not job.phases:
+            raise
+        return End(StopReason.error, error.message, error=error)
+    finally:
+        stop.unbind()
+
+
+async def _phases(job: Job, planner: Model | None, executor: Model | None) -> End:
+    plan = await job.read()
+    objective = clean_block(job.wanted.objective) or plan.objective
+    if not plan.steps and not objective:
+        raise NotFound(
+            f'session {plan.session!r} has no plan, and no objective was given',
+            hint='planctl run --plan-first "what is to be done"',
+        )
+    if job.wanted.plans:
+        assert planner is not None
+        end = await plan_session(job, planner, plan, objective)
+    else:
+        end = await prepare(job, plan, objective)
+    if end is not None:
+        return end
+    assert executor is not None
+    return await carry_out(job, executor)

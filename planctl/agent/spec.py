@@ -1,0 +1,167 @@
+"""Agents from a YAML or JSON file, or from a Python module: found, checked and built. Nothing here runs one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from planctl.agent.entries import Entries, choice, kind_of
+from planctl.agent.models import OFFLINE, model_of, one_line
+from planctl.agent.nearest import AGENT_FILE, nearest_agent_file
+from planctl.errors import PlanctlError, SpecError
+
+if TYPE_CHECKING:
+    from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.models import Model
+
+_MODULE = re.compile(r'[A-Za-z_][\w.]*:[A-Za-z_]\w*')
+_SUFFIXES = ('.yaml', '.yml', '.json')
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedAgent:
+    """An agent, what it is called in messages, and the model that its file names or that it was built with."""
+
+    agent: AbstractAgent[Any, Any]
+    label: str
+    model: Model | None
+
+    def model_for(self, override: str | None, *, option: str) -> Model:
+        """Return the model of a phase: the one that `option` names, else the agent's. Raises `AgentError`."""
+        if override is not None:
+            return model_of(override, where=option)
+        if self.model is None:
+            raise SpecError(
+                f'{self.label}: no model: neither `model:` in it nor --model', hint=f'`--model {OFFLINE}` needs no key'
+            )
+        return self.model
+
+
+def load_agent(given: str | None, *, model: str | None, folder: Path) -> LoadedAgent:
+    """Return the agent that `given` names (a file or `module:variable`), else the nearest agent file, else a bare one.
+
+    A `model` by name beats what the file says. Raises `SpecError`, `ExtraMissing` and `ModelError`, each with one line
+    that names the file and the key.
+    """
+    override = None if model is None else model_of(model, where='--model')
+    if given is not None and not given.lower().endswith(_SUFFIXES) and _MODULE.fullmatch(given):
+        return _from_module(given, override, folder)
+    path = nearest_agent_file(folder) if given is None else folder / given
+    if path is None:
+        if override is None:
+            raise SpecError(
+                f'no model: there is no {AGENT_FILE} here and no --model', hint='`--model offline` needs no key'
+            )
+        from pydantic_ai import Agent
+
+        return LoadedAgent(Agent(override, name='planctl'), f'model {model}', override)
+    return _from_file(path, override, shown_path(path, folder))
+
+
+def shown_path(path: Path, folder: Path) -> str:
+    """Return the path as a person in `folder` would write it."""
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+
+
+# --- Python ---------------------------------------------------------------------------------------------------------
+
+
+def _from_module(given: str, override: Model | None, folder: Path) -> LoadedAgent:
+    from pydantic_ai.agent import AbstractAgent
+
+    module_name, _, variable = given.partition(':')
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name == module_name or module_name.startswith(f'{error.name}.'):
+            raise SpecError(f'--agent {given}: there is no module {module_name!r} here') from error
+        raise SpecError(f'--agent {given}: {one_line(error)}') from error
+    except PlanctlError:
+        raise
+    except Exception as error:
+        raise SpecError(f'--agent {given}: {type(error).__name__}: {one_line(error)}') from error
+    agent = getattr(module, variable, None)
+    if agent is None:
+        names = [name for name, value in vars(module).items() if isinstance(value, AbstractAgent)]
+        raise SpecError(f'--agent {given}: the module has no {variable!r}{choice(variable, names)}')
+    if not isinstance(agent, AbstractAgent):
+        raise SpecError(f'--agent {given}: {variable!r} is a {type(agent).__name__}, not an agent')
+    loaded = cast('AbstractAgent[Any, Any]', agent)
+    if loaded.deps_type is not type(None):
+        raise SpecError(
+            f'--agent {given}: the agent needs deps ({loaded.deps_type.__name__}), which a command line cannot give'
+        )
+    own = loaded.model
+    if override is None and isinstance(own, str):
+        own = model_of(own, where=f'--agent {given}')
+    model = override or cast('Model | None', own)
+    return LoadedAgent(loaded, given, model)
+
+
+# --- Files ----------------------------------------------------------------------------------------------------------
+
+
+def _from_file(path: Path, override: Model | None, label: str) -> LoadedAgent:
+    from pydantic import ValidationError
+    from pydantic_ai import Agent
+    from pydantic_ai.agent.spec import AgentSpec
+
+    data = _read(path, label)
+    known = [field.alias or name for name, field in AgentSpec.model_fields.items()]
+    for key in data:
+        if key not in known:
+            raise SpecError(f'{label}: {key}: unknown key{choice(key, known)}')
+    if data.get('deps_schema') is not None:
+        raise SpecError(f'{label}: deps_schema: an agent that needs deps cannot be run from a command line')
+    entries = Entries(label, path.parent)
+    data['capabilities'] = entries.check(data.get('capabilities'))
+    model = override
+    if model is None and isinstance(data.get('model'), str):
+        model = model_of(data['model'], where=f'{label}: model')
+    try:
+        spec = AgentSpec.from_dict(data | {'model': None} if isinstance(data.get('model'), str) else data)
+        agent = Agent.from_spec(
+            spec, custom_capability_types=entries.custom_types, model=model, name=spec.name or 'planctl'
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = '.'.join(str(part) for part in first['loc'])
+        raise SpecError(f'{label}: {key}: {first["msg"][0].lower()}{first["msg"][1:]}') from error
+    except PlanctlError:
+        raise
+    except Exception as error:
+        raise SpecError(f'{label}: {one_line(error)}') from error
+    return LoadedAgent(agent, label, model)
+
+
+def _read(path: Path, label: str) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding='utf-8')
+    except FileNotFoundError as error:
+        raise SpecError(f'{label}: there is no such agent file') from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f'{label}: cannot be read: {one_line(error)}') from error
+    if path.suffix.lower() == '.json':
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise SpecError(f'{label}: not JSON: {one_line(error)}') from error
+    else:
+        import yaml
+
+        try:
+            data = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, 'problem_mark', None)
+            at = f' in line {mark.line + 1}' if mark is not None else ''
+            raise SpecError(f'{label}: not YAML{at}: {getattr(error, "problem", None) or one_line(error)}') from error
+    if not isinstance(data, dict):
+        raise SpecError(f'{label}: an agent file is a mapping of keys, this is {kind_of(data)}')
+    return {str(key): value for key, value in cast('dict[Any, Any]', data).items()}
