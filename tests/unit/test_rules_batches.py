@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+from rule_helpers import do, ids, plan, statuses, step, to
 
 from planctl.errors import (
     HasChildren,
@@ -16,7 +17,6 @@ from planctl.errors import (
 )
 from planctl.operations import Add, Depend, Edit, Move, Note, Operation, Remove, Undepend
 from planctl.plan import Plan
-from rule_helpers import do, ids, plan, statuses, step, to
 
 FAMILY = plan(step('p'), step('a', under='p'), step('b', under='p', on='a', status='blocked'), step('c', under='b'))
 CLOSED = plan(

@@ -236,7 +236,7 @@ def test_a_chain_of_10000_added_one_by_one_in_one_transaction() -> None:
 def test_parents_nested_10000_deep_are_completed_reopened_moved_and_removed() -> None:
     stored = nested(DEEP)
     last = str(DEEP - 1)
-    assert [ready.step.id for ready in available(stored, None, 0.0)][0] == last
+    assert available(stored, None, 0.0)[0].step.id == last
     with pytest.raises(DependencyCycle):
         do(stored, Move('0', under=last))
     with pytest.raises(DependencyCycle):
