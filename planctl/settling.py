@@ -35,9 +35,11 @@ def settling(work: Working, freed: Container[str] = (), given: Container[str] = 
         if any(not steps[on].resolved for on in depends_on):
             if status is _PENDING or status is _IN_PROGRESS:
                 status = _BLOCKED
-        elif status is _BLOCKED and (depends_on or ((step.depends_on or step.id in freed) and step.id not in given)):
-            if not (depends_on and step.note and (step.id in given or _was_ready(work, step.id))):
+        elif status is _BLOCKED and depends_on:
+            if not (step.note and (step.id in given or _was_ready(work, step.id))):
                 status = _PENDING
+        elif status is _BLOCKED and (step.depends_on or step.id in freed) and step.id not in given:
+            status = _PENDING
         parent_id = step.parent_id if step.parent_id in steps else None
         if status is not step.status:
             yield replace(

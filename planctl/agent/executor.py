@@ -20,6 +20,7 @@ from planctl.errors import UnfinishedPlan
 from planctl.operations import Describe
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
+from planctl.text import waits_for
 
 
 async def prepare(job: Job, plan: Plan, objective: str) -> End | None:
@@ -130,10 +131,14 @@ def describe_end(reason: StopReason, plan: Plan) -> str:
         case StopReason.answered:
             return 'answered, without a plan'
         case _:
-            blocked = [step.id for step in plan.steps if step.status is TaskStatus.blocked]
-            held = [step.id for step in plan.steps if step.status is TaskStatus.in_progress]
-            which = f'blocked: {", ".join(blocked)}' if blocked else f'held by others: {", ".join(held)}'
-            return f'no step can be worked on ({which}); {left(plan)}'
+            blocked = [s.id for s in plan.steps if s.status is TaskStatus.blocked and not waits_for(plan, s)]
+            if not blocked:
+                return f'every step that could be worked on is held by others; {left(plan)}'
+            ids = ' '.join(blocked)
+            return (
+                f'nothing can be worked on, {plan.progress.open} steps are open: {" and ".join(blocked)} blocked; '
+                f'`planctl reopen {ids}` and `planctl run` when that is mended'
+            )
 
 
 def left(plan: Plan) -> str:
