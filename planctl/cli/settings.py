@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import planctl
-from planctl.errors import PlanctlError
+from planctl.errors import InputError, PlanctlError
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class Settings:
     def session_name(self) -> str:
         """The session that is meant when nothing else names one."""
         return 'default' if self.session is None else self.session
+
+
+# A forgotten value would take the option behind it for one, and name a file by it.
+_FLAGS = ('--db', '--session', '--actor', '--json', '--quiet', '--debug', '--version')
 
 
 def _version(ctx: typer.Context, value: bool | None) -> None:
@@ -86,6 +90,9 @@ def with_globals(function: Callable[..., int], *, root: bool = False) -> Callabl
     def run(ctx: typer.Context, **given: Any) -> int:
         stated = {name: value for name in more if (value := given.pop(name)) is not None and name != 'version'}
         ctx.obj = replace(ctx.obj or Settings(), **stated)
+        for name, value in stated.items():
+            if value in _FLAGS:
+                raise InputError(f'--{name} needs a value before {value}')
         try:
             return function(ctx if root else ctx.obj, **given)
         except PlanctlError as error:
