@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from weakref import WeakKeyDictionary
+from types import TracebackType
+from typing import TYPE_CHECKING
+from weakref import ref
 
 from planctl.change import Change
-from planctl.errors import Unsupported
+from planctl.errors import DamagedStore, Unsupported
 from planctl.items import PlanItem, item_of
-from planctl.plan import STATUSES, Plan, Step, next_id_after
+from planctl.plan import STATUSES, Plan, Step, TaskStatus, next_id_after
+from planctl.sanitize import clean
 from planctl.stores.base import BaseStore, EditFunction, PlanStore, inner
+
+if TYPE_CHECKING:
+    from typing import Self
+
 
 class SixMethodStore(BaseStore):
     """Reads all, decides, and writes the difference with as few calls as it takes.
 
-    Calls on one store object take turns in this process; another process can write between our read and our write.
-    What six methods cannot hold is refused as `unsupported`: objective and brief, claims, notes, keys.
+    Calls on one store object take turns in this process, whatever loop or thread they come from; another process can
+    write between our read and our write. What six methods cannot hold is refused as `Unsupported`: objective, brief,
+    claims and notes. Nor can they keep a key: an operation that is repeated with one is done again.
     """
 
     def __init__(self, store: PlanStore) -> None:
@@ -35,6 +45,19 @@ class SixMethodStore(BaseStore):
             _refuse_what_is_lost(change)
             await self._write(change)
         return change
+
+    async def aclose(self) -> None:
+        """Close the store if it can be closed."""
+        await _pass_on(self._six, 'aclose')
+
+    async def __aenter__(self) -> Self:
+        await _pass_on(self._six, '__aenter__')
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await _pass_on(self._six, '__aexit__', kind, error, trace)
 
     async def _write(self, change: Change) -> None:
         after = change.after.steps
@@ -63,12 +86,18 @@ async def _update(store: PlanStore, before: Step | None, after: Step | None) -> 
         await store.update_item(after.id, **fields)
 
 
+async def _pass_on(store: object, method: str, *args: object) -> None:
+    """Call what the store's class defines beyond the six methods, if it does."""
+    if hasattr(type(store), method):
+        await getattr(store, method)(*args)
+
+
 def _plan(items: Sequence[PlanItem]) -> Plan:
     steps = tuple(
         Step(
             id=item.id,
             content=item.content,
-            status=STATUSES[item.status.value],
+            status=_status(item),
             active_form=item.active_form,
             parent_id=item.parent_id,
             depends_on=tuple(item.depends_on),
@@ -76,6 +105,15 @@ def _plan(items: Sequence[PlanItem]) -> Plan:
         for item in items
     )
     return Plan(steps=steps, next_id=next_id_after(1, (step.id for step in steps)))
+
+
+def _status(item: PlanItem) -> TaskStatus:
+    """Return the status of an item that may come from a library of its own, or hold plain text."""
+    name = getattr(item.status, 'value', item.status)
+    status = STATUSES.get(name)
+    if status is None:
+        raise DamagedStore(f'step {clean(item.id)!r} has the status {clean(str(name))!r}, which no step can have')
+    return status
 
 
 def _refuse_what_is_lost(change: Change) -> None:
@@ -88,15 +126,75 @@ def _refuse_what_is_lost(change: Change) -> None:
             raise Unsupported('this store keeps no notes and no claims', ids=[entry.after.id])
 
 
-# One lock per store object and event loop. Both go when the object or the loop goes.
-_locks: WeakKeyDictionary[object, WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = WeakKeyDictionary()
+class _Turn:
+    """A first-come, first-served lock for tasks of any loop and thread. Nothing that it does blocks a thread."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._taken = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        with self._guard:
+            if not self._taken:
+                self._taken = True
+                return
+            future = asyncio.get_running_loop().create_future()
+            self._waiting.append(future)
+        try:
+            await future
+        except BaseException:
+            with self._guard:
+                if future in self._waiting:
+                    self._waiting.remove(future)
+                    raise
+            if future.done() and not future.cancelled():
+                self._pass()  # It was our turn already.
+            else:
+                future.cancel()  # `_give` finds it so and passes on.
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pass()
+
+    def _pass(self) -> None:
+        with self._guard:
+            while self._waiting:
+                future = self._waiting.popleft()
+                with suppress(RuntimeError):  # Its loop is closed: the next one.
+                    future.get_loop().call_soon_threadsafe(self._give, future)
+                    return
+            self._taken = False
+
+    def _give(self, future: asyncio.Future[None]) -> None:
+        if future.done():
+            self._pass()
+        else:
+            future.set_result(None)
+
+
+_turns: dict[int, tuple[ref[object], _Turn]] = {}
 _guard = threading.Lock()
 
 
-def _turn(store: PlanStore) -> asyncio.Lock:
+def _turn(store: object) -> _Turn:
+    """Return the lock of a store object, which need neither be hashable nor compare by identity.
+
+    Objects that cannot be referred to weakly (slots without `__weakref__`) share the lock of their class.
+    """
+    known = id(store)
     with _guard:
-        loops = _locks.setdefault(store, WeakKeyDictionary())
-        return loops.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        entry = _turns.get(known)
+        if entry is not None:
+            return entry[1]
+        try:
+            entry = _turns[known] = (ref(store, lambda _: _turns.pop(known, None)), _Turn())
+            return entry[1]
+        except TypeError:
+            pass
+    return _turn(type(store))
 
 
 class StoreWrapper(BaseStore):
@@ -116,3 +214,12 @@ class StoreWrapper(BaseStore):
     async def aclose(self) -> None:
         """Close the wrapped store."""
         await self.wrapped.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self.wrapped.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.wrapped.__aexit__(kind, error, trace)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from planctl.change import Change, difference, longest_increasing
-from planctl.errors import DuplicateId
+from planctl.errors import BlankText, DuplicateId
 from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, next_id_after, progress
 from planctl.sanitize import clean
 
@@ -127,19 +127,19 @@ class BaseStore(ABC):
 
     async def set_items(self, items: list[PlanItem]) -> None:
         """Replace the whole list. `DuplicateId` (a ValueError) when two items share an id; then nothing changes."""
-        stored = [_step_of(item) for item in items]
+        stated = [_step_of(item) for item in items]
         seen: set[str] = set()
-        for step in stored:
+        for step in stated:
             if step.id in seen:
-                raise DuplicateId(f'two items have the id {step.id!r}', ids=[step.id])
+                raise DuplicateId(f'two items have the id {clean(step.id)!r}', ids=[step.id])
             seen.add(step.id)
-        await self._store('set_items', lambda plan: [_keep_own(plan.get(step.id), step) for step in stored])
+        await self._store('set_items', lambda plan: [_storable(step, plan.get(step.id)) for step in stated])
 
     async def add_item(self, item: PlanItem) -> PlanItem:
         """Append a step and return it as stored; `DuplicateId` (a ValueError) when its id is there already."""
         from planctl.items import item_of
 
-        step = _step_of(item)
+        step = _storable(_step_of(item), None)
 
         def append(plan: Plan) -> list[Step]:
             if plan.get(step.id) is not None:
@@ -176,7 +176,7 @@ class BaseStore(ABC):
             if step is None:
                 return list(plan.steps)
             merged = PlanItem.model_validate(item_of(step).model_dump() | fields)
-            return [_keep_own(step, _step_of(merged)) if s is step else s for s in plan.steps]
+            return [_storable(_step_of(merged), step) if s is step else s for s in plan.steps]
 
         change = await self._store('update_item', put)
         step = change.after.get(item_id)
@@ -195,13 +195,17 @@ _SIX = ('get_items', 'set_items', 'get_item', 'add_item', 'update_item', 'remove
 
 
 def inner(store: BaseStore | PlanStore) -> BaseStore:
-    """Return the store itself when its class is a `BaseStore` that overrides none of the six methods, else an adapter.
+    """Return the store itself when it is a `BaseStore` that overrides none of the six methods, else an adapter.
 
     Never decided by `isinstance` with the protocol: a wrapper that overrides a method, or forwards unknown names to
     the store that it wraps, must not be bypassed.
     """
     kind = type(store)
-    if issubclass(kind, BaseStore) and all(getattr(kind, name) is getattr(BaseStore, name) for name in _SIX):
+    if (
+        issubclass(kind, BaseStore)
+        and all(getattr(kind, name) is getattr(BaseStore, name) for name in _SIX)
+        and not any(name in _SIX for name in getattr(store, '__dict__', ()))
+    ):
         return cast(BaseStore, store)
     from planctl.stores.adapter import SixMethodStore  # asyncio and pydantic, which a plan command does not need
 
@@ -253,23 +257,28 @@ _FAR = 2**62
 
 
 def _step_of(item: PlanItem) -> Step:
-    from planctl.errors import BlankText
-
-    content = clean(item.content)
-    if not content:
-        raise BlankText
     return Step(
-        id=check_id(item.id),
-        content=content,
+        id=item.id,
+        content=item.content,
         status=STATUSES[item.status.value],
         active_form=clean(item.active_form),
-        parent_id=item.parent_id,
-        depends_on=tuple(dict.fromkeys(item.depends_on)),
+        parent_id=clean(item.parent_id or '') or None,
+        depends_on=tuple(dict.fromkeys(filter(None, map(clean, item.depends_on)))),
     )
 
 
-def _keep_own(step: Step | None, stated: Step) -> Step:
-    """Keep of `step` what an item does not carry: who works on it and the note, as long as its status holds."""
-    if step is None or step.status is not stated.status:
+def _storable(stated: Step, stored: Step | None) -> Step:
+    """Return a stated step as it is stored; what another program stored may be restated, whatever it is.
+
+    Of the step that is stored it keeps what an item does not carry, as long as the status holds: who works on it and
+    the note.
+    """
+    if stored is None:
+        check_id(stated.id)
+    if stored is None or stated.content != stored.content:
+        stated = replace(stated, content=clean(stated.content))
+        if not stated.content:
+            raise BlankText
+    if stored is None or stored.status is not stated.status:
         return stated
-    return replace(stated, owner=step.owner, lease=step.lease, started_at=step.started_at, note=step.note)
+    return replace(stated, owner=stored.owner, lease=stored.lease, started_at=stored.started_at, note=stored.note)

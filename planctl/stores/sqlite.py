@@ -17,6 +17,7 @@ import aiosqlite
 from aiosqlite.core import _STOP_RUNNING_SENTINEL as STOP  # pyright: ignore[reportPrivateUsage]
 
 from planctl.change import Change
+from planctl.errors import DatabaseNotFound
 from planctl.plan import Plan
 from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter
 from planctl.stores.sqlite_file import WAIT, PlanFile
@@ -62,16 +63,20 @@ class SqlitePlanStore(BaseStore):
         def open_file() -> PlanFile:
             return PlanFile(database, session=session, table=table, wait=wait, journal=journal)
 
-        self.path = open_file().path
-        database = self.path  # A later chdir must not change what is meant.
+        file = open_file()
+        self.path, self.session, self.table = file.path, file.session, file.table
+        database = file.path  # A later chdir must not change what is meant.
         self._open_file = open_file
         self._emitter = deprecated_emitter(event_emitter)
         self._workers: dict[asyncio.AbstractEventLoop, _Worker] = {}
         self._guard = threading.Lock()
 
     async def read(self) -> Plan:
-        """Return the plan; `DatabaseNotFound` when there is no file."""
-        return await self._call(lambda file, _: file.read())
+        """Return the plan; an empty one when there is no file yet."""
+        try:
+            return await self._call(lambda file, _: file.read())
+        except DatabaseNotFound:
+            return Plan(session=self.session)
 
     async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
         """Apply `edit`; see `BaseStore.update`. It is called on another thread."""

@@ -192,6 +192,7 @@ class SqliteFile(BaseStore):
         journal: Journal | None = None,
     ) -> None:
         self._file = PlanFile(database, session=session, table=table, wait=wait, journal=journal)
+        self.path, self.session, self.table = self._file.path, self._file.session, self._file.table
         self._lock = threading.Lock()
         self._held = 0
 

@@ -150,7 +150,7 @@ def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> 
             # Where it cannot be, SQLite says so or stays with the rollback journal, which is as good for one machine.
             with suppress(sqlite3.OperationalError):
                 patience.attempt(lambda: connection.execute('PRAGMA journal_mode = wal').fetchone())
-        connection.execute('PRAGMA synchronous = FULL')
+        patience.attempt(lambda: connection.execute('PRAGMA synchronous = FULL'))  # It reads the file, so it can wait.
     except BaseException:
         connection.close()
         raise
