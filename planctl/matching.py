@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from planctl.operations import Draft
 from planctl.plan import Step, text_mark
+from planctl.sanitize import clean
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step
         if step_id is not None and _reads(steps[step_id], texts[at], shown.get(step_id)):
             found.stored[at] = step_id
     taken = set(found.stored.values())
-    stored_texts = _Texts((step.content, step_id) for step_id, step in steps.items() if step_id not in taken)
+    stored_texts = _Texts((clean(step.content), step_id) for step_id, step in steps.items() if step_id not in taken)
     seen_texts = _Texts((mark, step_id) for step_id, mark in shown.items() if step_id in steps and step_id not in taken)
 
     def take(at: int) -> str | None:
@@ -70,7 +71,7 @@ def _find_lost(found: Match, items: Sequence[Draft], texts: Sequence[str], gone:
 
 
 def _reads(step: Step, text: str, mark: str | None) -> bool:
-    return step.content == text or (mark is not None and mark == text_mark(text))
+    return clean(step.content) == text or (mark is not None and mark == text_mark(text))
 
 
 class _Texts:

@@ -199,12 +199,13 @@ SHOWN_FIELDS = ('content', 'status', 'active_form', 'parent_id', 'depends_on', '
 def field_marks(step: Step) -> list[str]:
     """Return the parts of the step's fingerprint. The order of its dependencies makes no difference."""
     return [
-        text_mark(step.content),
+        # As it is shown, which is how a writer restates what another program stored.
+        text_mark(clean(step.content)),
         step.status.value,
-        text_mark(step.active_form),
+        text_mark(clean(step.active_form)),
         text_mark(step.parent_id or ''),
         text_mark(' '.join(sorted(step.depends_on))),
-        text_mark(step.note),
+        text_mark(clean(step.note)),
     ]
 
 

@@ -124,17 +124,25 @@ class _Replacement:
         step = self.work.steps[step_id]
         stated = _stated(self.items[at], self.texts[at], self.aliases)
         if step_id not in self.fresh:
-            if self.plain:
-                # The writer knows nothing of these, so that it cannot mean to change them.
-                stated = {name: value for name, value in stated.items() if name not in ('parent_id', 'depends_on')}
-                if step.status is TaskStatus.blocked and stated.get('status') is TaskStatus.pending:
-                    del stated['status']
+            self._leave_out_what_is_not_meant(step, stated)
             self._merge(step, stated)
         status = stated.pop('status', step.status)
         self.work.put(replace(step, **stated))
         # A start that is only restated is no change, but the note of several in progress speaks of it too.
         if step_id in self.fresh or status is not step.status or status is TaskStatus.in_progress:
             self.judgement.move(self.work.steps[step_id], status)
+
+    def _leave_out_what_is_not_meant(self, step: Step, stated: dict[str, Any]) -> None:
+        for name in ('content', 'active_form'):
+            # Text of another program reads as it would be stored: to restate it is no change.
+            if stated.get(name) == clean(getattr(step, name)):
+                del stated[name]
+        if self.plain:
+            # The writer knows nothing of these, so that it cannot mean to change them.
+            stated.pop('parent_id', None)
+            stated.pop('depends_on', None)
+            if step.status is TaskStatus.blocked and stated.get('status') is TaskStatus.pending:
+                del stated['status']
 
     def _merge(self, step: Step, stated: dict[str, Any]) -> None:
         """Take out of `stated` what the writer did not change and another did; remark where both did."""
