@@ -23,7 +23,7 @@ MAX_IDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a transaction did. `ids` are those of a whole-plan write, in its order; `named` the steps of remarks."""
+    """What a transaction did. `ids` are those of a whole-plan write, in its order; `named` is what remarks tell of."""
 
     steps: tuple[StepChange, ...]
     remarks: tuple[Remark, ...]
@@ -66,10 +66,20 @@ def applied(change: Change, operations: Iterable[Operation]) -> Applied:
     kept = change.remark('kept')
     writes = any(isinstance(operation, Replace) for operation in operations)
     ids = tuple(step.id for step in change.after.steps if step.id not in kept) if writes else ()
-    changed = {entry.step.id for entry in change.steps}
-    mentioned = dict.fromkeys(step_id for remark in change.remarks for step_id in remark.ids)
-    named = tuple(step for name in mentioned if name not in changed and (step := change.after.get(name)) is not None)
+    mentioned = dict.fromkeys(step_id for remark in change.remarks for step_id in steps_of(remark))
+    named = tuple(step for step_id in mentioned if (step := change.after.get(step_id)) is not None)
     return Applied(change.steps, change.remarks, change.progress, ids, named)
+
+
+def steps_of(remark: Remark) -> tuple[str, ...]:
+    """Return the ids of the steps that a remark is about."""
+    match remark.code:
+        case 'overruled' | 'merged':
+            return remark.ids[::3]
+        case 'identified_by_text':
+            return remark.ids[1::2]
+        case _:
+            return remark.ids
 
 
 def refusal(error: PlanctlError, plan: Plan | None) -> Refusal:

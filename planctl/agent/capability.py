@@ -272,7 +272,7 @@ class Planning(AbstractCapability[AgentDepsT]):
             outcome = await self._apply(ctx, based, key_of(ctx))
             if isinstance(outcome, Applied):
                 run.seen.did(outcome.steps)
-                run.seen.answer((step.id, fingerprint(step)) for step in outcome.named)
+                run.seen.tell((step.id, fingerprint(step)) for step in outcome.named)
                 if outcome.steps and (call := _call.get()) is not None:
                     call.changes.append(outcome.steps)
         return outcome

@@ -15,9 +15,9 @@ SUBTASK_TOOLS = ('add_subtask', 'set_dependency', 'get_available_tasks')
 DESCRIPTIONS: Mapping[str, str] = {
     'write_plan': 'Replace the plan: every step, in order. Keep known ids; a step left out is removed.',
     'read_plan': 'Read all steps with ids.',
-    'add_task': 'Add a pending step last.',
+    'add_task': 'Add a pending step.',
     'update_task_status': 'in_progress when you start a step, completed when it is done and checked.',
-    'update_task_statuses': 'Update several, all or nothing.',
+    'update_task_statuses': 'Update several, all or none.',
     'remove_task': 'Delete a step.',
     'add_subtask': 'Add a pending step under another.',
     'set_dependency': 'Make a step wait, blocked, until another is completed or cancelled; remove undoes that.',
@@ -80,6 +80,10 @@ DROPPED = 'Removed although open, because the list left them out: {ids}.'
 KEPT = 'Kept although the list left them out, because they were added or changed since you saw the plan: {ids}.'
 BY_TEXT = 'Matched by text where id and text disagreed: {ids}.'
 BY_TEXT_PAIR = '{given} is step {taken}'
+STAYS_DELETED = 'Not brought back, since somebody else removed them meanwhile: {ids}. Add anew what is still needed.'
+OVERRULED = 'Somebody else had changed this too; yours stands, theirs was: {values}.'
+MERGED = 'You only repeated what somebody else had changed meanwhile, so theirs stands: {values}.'
+VALUE = 'step {id} {field} "{value}"'
 OTHER_REMARK = '{code}: {ids}.'
 
 PART_OF = ' (part of {parent})'

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from planctl.agent import prompts
 from planctl.agent.answers import MAX_IDS, Applied, Refusal
-from planctl.change import StepChange
+from planctl.change import Remark, StepChange
 from planctl.operations import Add, Depend, Operation, Remove, Replace, SetStatus, Undepend
 from planctl.plan import Step, TaskStatus
 from planctl.sanitize import shown
@@ -140,6 +140,12 @@ def _notes(applied: Applied) -> Iterable[str]:
                 yield prompts.SEVERAL_IN_PROGRESS.format(ids=id_list(remark.ids))
             case 'completable':
                 yield prompts.COMPLETABLE.format(ids=with_text(steps))
+            case 'stays_deleted':
+                yield prompts.STAYS_DELETED.format(ids=id_list(remark.ids))
+            case 'overruled':
+                yield prompts.OVERRULED.format(values=_values(remark))
+            case 'merged':
+                yield prompts.MERGED.format(values=_values(remark))
             case 'claimed':
                 pass
             case _:
@@ -179,5 +185,14 @@ def with_text(steps: Sequence[Step]) -> str:
 
 
 def _text(step: Step) -> str:
-    text = shown(step.content)
+    return _cut(step.content)
+
+
+def _values(remark: Remark) -> str:
+    triples = zip(remark.ids[::3], remark.ids[1::3], remark.ids[2::3], strict=True)
+    return ', '.join(prompts.VALUE.format(id=one, field=name, value=_cut(value)) for one, name, value in triples)
+
+
+def _cut(stored: str) -> str:
+    text = shown(stored)
     return text if len(text) <= TEXT else f'{text[: TEXT - 1].rstrip()}…'

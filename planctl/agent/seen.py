@@ -31,10 +31,19 @@ class Seen:
         if messages < self._messages:
             self._answers.clear()
         self._messages = messages
+        self._answers.update((step_id, mark) for step_id, mark in self._reminder.items() if step_id in self._answers)
 
     def answer(self, shown: Iterable[tuple[str, str]]) -> None:
         """Note the steps that a tool's answer showed."""
         self._answers.update(shown)
+
+    def tell(self, told: Iterable[tuple[str, str]]) -> None:
+        """Note the steps of which an answer said what became of them; a reminder need not mark them again."""
+        for step_id, mark in told:
+            self._answers[step_id] = mark
+            self._reminder.pop(step_id, None)
+            if self.known is not None:
+                self.known[step_id] = mark
 
     def did(self, changes: Iterable[StepChange]) -> None:
         """Note what the run itself changed, unless somebody else had changed the step before."""
@@ -57,4 +66,4 @@ class Seen:
         """Return what the model has seen, or `None` when it is never shown the plan."""
         if self.known is None:
             return None
-        return tuple({**self._answers, **self._reminder}.items())
+        return tuple({**self._reminder, **self._answers}.items())
