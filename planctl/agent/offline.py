@@ -145,7 +145,8 @@ def _work(view: Sequence[Line], tools: Tools, log: Log) -> list[TextPart | ToolC
     quoted = commands(text)
     for output in log.outputs:
         if (failure := verdict(output)) is not None:
-            return [_set(tools, line.id, 'blocked', failure)]
+            which = f'`{output.command}` ' if len(quoted) > 1 else ''
+            return [_set(tools, line.id, 'blocked', f'{which}{failure}')]
     if len(log.outputs) < len(quoted):
         if tools.shell is None:
             return [_set(tools, line.id, 'blocked', NO_SHELL)]

@@ -88,15 +88,15 @@ def verdict(output: Output) -> str | None:
     """Return why a command failed, or `None` when it ended with status 0."""
     text = output.text.rstrip('\n')
     if not output.ran:
-        return f'`{output.command}` was not run: {_short(text)}'
+        return f'was not run: {_short(text)}'
     if (timeout := _TIMEOUT.search(text)) is not None:
-        return f'`{output.command}`: {timeout[0].strip("[]").lower()}'
+        return timeout[0].strip('[]').removeprefix('Command ')
     code = _EXIT.search(text)
     if code is None:
         return None
     said = [line for line in text[: code.start()].splitlines() if line.strip() and not _LABEL.fullmatch(line.strip())]
     because = f': {_short(said[-1])}' if said else ''
-    return f'`{output.command}` ended with status {code[1]}{because}'
+    return f'ended with status {code[1]}{because}'
 
 
 def _short(text: str) -> str:
