@@ -175,7 +175,9 @@ class _Worker(aiosqlite.Connection):
                     if self.held == 0 and self._queue.empty():
                         self._file.close()
             except BaseException as error:
-                _hand_over(future, lambda error=error: future.set_exception(error))
+                # A future takes any exception but that one, which would end the coroutine that waits.
+                given = RuntimeError('StopIteration') if isinstance(error, StopIteration) else error
+                _hand_over(future, lambda: future.set_exception(given))
             else:
                 _hand_over(future, lambda: future.set_result(result))
 

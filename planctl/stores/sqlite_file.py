@@ -99,25 +99,25 @@ class PlanFile:
                 change = edit(Plan(session=self.session))
                 if key is None and change.after == change.before:
                     return change
-            writer = self._begin(patience)
             try:
+                writer = self._begin(patience)
                 change = writer.rows.transact(edit, actor=actor, label=label, now=now, key=key)
-                if not writer.rows.wrote:
-                    writer.connection.execute('ROLLBACK')
-                    return change
-                patience.attempt(lambda: writer.connection.execute('COMMIT'), begun=True)
-            except BaseException:
-                if writer.connection.in_transaction:
-                    writer.connection.execute('ROLLBACK')
-                raise
-            writer.rows.committed()
-            return change
+                if writer.rows.wrote:
+                    patience.attempt(lambda: writer.connection.execute('COMMIT'), begun=True)
+                    writer.rows.committed()
+                return change
+            finally:
+                self._roll_back()
 
     def close(self) -> None:
         """Close what is open. The next call opens again what it needs."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.connection.close()
+
+    def _roll_back(self) -> None:
+        if self._writer is not None and self._writer.connection.in_transaction:
+            self._writer.connection.execute('ROLLBACK')
 
     def _rows(self, connection: sqlite3.Connection) -> Rows:
         return Rows(connection, self.table, self.session, self.path)
@@ -132,9 +132,10 @@ class PlanFile:
             connection = writer.connection
             patience.attempt(lambda connection=connection: connection.execute('BEGIN IMMEDIATE'))
             if writer.file == identity(self.path):
+                patience.check()
                 return writer
             # Somebody removed or replaced the file while we waited.
-            connection.execute('ROLLBACK')
+            self._roll_back()
 
     def _current(self) -> _Writer | None:
         """Return the open connection if its file is still the one at the path; SQLite itself would write into nothing.

@@ -39,22 +39,27 @@ class Patience:
         self._pause = 0.0005
 
     def attempt(self, call: Callable[[], T], *, begun: bool = False) -> T:
-        """Return what `call` returns, called again while the database is busy.
+        """Return what `call` returns, called again while the database is busy; past the end SQLite's error comes out.
 
-        Past the end SQLite's error comes out. So it does when the caller gave up, unless the work has `begun`.
+        `StoreUnavailable` when the caller gave up, unless the work has `begun`.
         """
         while True:
+            if not begun:
+                self.check()
             try:
                 return call()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= self._end:
                     raise
-                if not begun and self._given_up is not None and self._given_up():
-                    raise
             from random import uniform  # Seldom needed, and it costs a plan command three milliseconds.
 
             time.sleep(uniform(self._pause / 4, self._pause))  # noqa: S311 - it guards nothing
             self._pause = min(self._pause * 2, 0.01)
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` when the caller gave up."""
+        if self._given_up is not None and self._given_up():
+            raise StoreUnavailable('nobody waits for it any more')
 
 
 @contextmanager
@@ -141,6 +146,9 @@ def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> 
     there = _inspect(path)
     if there is None and not os.path.isdir(folder := os.path.dirname(path)):
         raise StorageError(f'there is no folder {folder} to put the database in')
+    if there is not None and not os.access(path, os.W_OK):
+        # SQLite would open it for reading, and leave a log beside it that is of no use to anybody.
+        raise StorageError(f'{path} is read-only: no permission to write to it')
     fresh = is_blank(path)
     connection = _connect(path, 'mode=rwc' if there is None else 'mode=rw', patience)
     try:
