@@ -48,7 +48,8 @@ def log_rows(change: Change, *, actor: str, operation: str, at: float) -> list[L
         records.append(('', sides[0], sides[1]))
     for step in change.steps:
         before, after = _record(step.before, step, step.was_after), _record(step.after, step, step.now_after)
-        if before != after:
+        # Two that move together leave the second behind the same step as before, yet it moved.
+        if before != after or step.moved:
             records.append((step.step.id, before, after))
     return [
         LogRow(change.after.revision, number, step_id, at, actor, operation, _dump(before), _dump(after))
