@@ -24,7 +24,7 @@ from planctl.stores.postgres_tables import (
     rows_of,
     session_of,
 )
-from planctl.stores.turns import Turns, Waiting, driver_names, patience, pause
+from planctl.stores.server_calls import Interfered, ServerCalls, Waiting, driver_names, is_network_error
 
 if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
@@ -84,14 +84,14 @@ class PostgresPlanStore(BaseStore):
         self._pool = pool
         self._session = check_session(session)
         self._tables = Tables(check_table(table), session)
-        self._wait = wait
-        self._turns = Turns()
+        self._calls = ServerCalls(wait, server='Postgres', lost=_is_lost, typed=_typed)
         self._ready = False
         self._emitter = deprecated_emitter(event_emitter)
 
     async def read(self) -> Plan:
         """Return one snapshot; see `BaseStore.read`. A database without tables is an empty plan and stays so."""
-        async with self._turns.take(), self._patience() as waiting:
+
+        async def once(waiting: Waiting) -> Plan:
             try:
                 async with self._transaction(waiting, readonly=True) as connection:
                     return (await self._load(connection))[0].plan
@@ -101,9 +101,12 @@ class PostgresPlanStore(BaseStore):
             async with self._transaction(waiting, readonly=True) as connection:
                 return await self._load_shared(connection)
 
+        return await self._calls.do(once)
+
     async def log(self) -> list[LogRow]:
         """Return the session's log, oldest first. Raises `StorageError`."""
-        async with self._turns.take(), self._patience() as waiting:
+
+        async def once(waiting: Waiting) -> list[LogRow]:
             try:
                 async with self._transaction(waiting, readonly=True) as connection:
                     return [LogRow(*record) for record in await _fetch(connection, self._tables.read_log)]
@@ -112,42 +115,38 @@ class PostgresPlanStore(BaseStore):
                     raise
                 return []
 
+        return await self._calls.do(once)
+
     async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
         """Apply `edit` in one transaction; see `BaseStore.update`."""
         call = _Call(edit, clean(actor), clean(label), now, None if key is None else clean(key))
-        async with self._turns.take(), self._patience() as waiting:
-            change = await self._until_stored(call, waiting)
+
+        async def once(waiting: Waiting) -> Change:
+            try:
+                async with self._transaction(waiting) as connection:
+                    change = await self._transact(connection, call, waiting)
+                    waiting.unconfirmed = True
+            except _NothingToStore as nothing:
+                return nothing.change
+            except Exception as error:
+                if _state(error) not in _AGAIN:
+                    raise
+                self._ready = False  # Somebody dropped the tables, or makes them at this moment.
+                raise Interfered from error
+            self._ready = True
+            return change
+
+        change = await self._calls.do(once)
         await self._announce(change, label)
         return change
 
-    async def _until_stored(self, call: _Call, waiting: Waiting) -> Change:
-        """Do the transaction, again where a program that takes no lock wrote between our read and our write."""
-        attempt = 0
-        while True:
-            try:
-                async with self._transaction(waiting) as connection:
-                    waiting.what = 'another writer held this plan'
-                    await _fetchval(connection, self._tables.lock)
-                    waiting.what = _SILENT
-                    if not self._ready and await _fetchval(connection, self._tables.missing):
-                        for statement in self._tables.create(planctl.__version__):
-                            await _execute(connection, statement)
-                    change = await self._transact(connection, call)
-                    waiting.what = 'Postgres did not confirm, so the change may be stored or not'
-                self._ready = True
-                return change
-            except _NothingToStore as nothing:
-                return nothing.change
-            except _Interfered:
-                pass
-            except Exception as error:
-                if _state(error) not in _AGAIN or attempt > 20:
-                    raise
-                self._ready = False  # Somebody dropped the tables, or makes them at this moment.
-            attempt += 1
-            await pause(attempt)
-
-    async def _transact(self, connection: PostgresConnection, call: _Call) -> Change:
+    async def _transact(self, connection: PostgresConnection, call: _Call, waiting: Waiting) -> Change:
+        waiting.what = 'another writer did not let go of this plan'
+        await _fetchval(connection, self._tables.lock)
+        waiting.what = _SILENT
+        if not self._ready and await _fetchval(connection, self._tables.missing):
+            for statement in self._tables.create(planctl.__version__):
+                await _execute(connection, statement)
         stored, rows, new = await self._load(connection)
         if call.key is not None and (reply := await _fetchval(connection, self._tables.read_reply(call.key))):
             raise _NothingToStore(load_reply(reply, stored.plan))
@@ -190,16 +189,13 @@ class PostgresPlanStore(BaseStore):
         rows = rows_of(await _fetch(connection, self._tables.read_shared))
         return found(Plan(self._session), [step for _, step in rows.shared.values()]).plan
 
-    def _patience(self) -> AbstractAsyncContextManager[Waiting]:
-        return patience(self._wait, _SILENT, _typed)
-
     @asynccontextmanager
     async def _transaction(self, waiting: Waiting, *, readonly: bool = False) -> AsyncGenerator[PostgresConnection]:
         """Lend a connection inside a transaction: of one snapshot to read, else one that sees what others committed.
 
         The isolation is always said, because a default of the server or the role may be any.
         """
-        waiting.what = 'no connection of the pool was free'
+        waiting.what = 'the pool had no connection to lend'
         async with self._pool.acquire() as connection:
             waiting.what = _SILENT
             isolation = 'repeatable_read' if readonly else 'read_committed'
@@ -223,39 +219,38 @@ class _NothingToStore(Exception):
         self.change = change
 
 
-class _Interfered(Exception):
-    """A row that was read is not the row that is there now."""
-
-
 _SILENT = 'Postgres did not answer'
 _UNDEFINED_TABLE = '42P01'
 # Serialization failure, deadlock, a key or table that somebody else made first, a table that is gone.
 _AGAIN = {'40001', '40P01', '23505', '42P07', _UNDEFINED_TABLE}
 # Connection, resources, shutdown, a lock or a statement that took too long.
 _UNAVAILABLE = ('08', '53', '57', '55P03')
+_LOST = ('08', '57P01', '57P02')
 _NOT_A_PLAN = ('42703', '42804', '42809', '42883')
 
 
-def _state(error: Exception) -> str | None:
-    return getattr(error, 'sqlstate', None)
+def _state(error: Exception) -> str:
+    return getattr(error, 'sqlstate', None) or ''
 
 
-def _typed(error: Exception, overdue: str) -> StorageError | None:
+def _is_lost(error: Exception) -> bool:
+    """Whether the connection is gone, or was gone before."""
+    # asyncpg calls it an internal error when a connection got its notice, but not yet the end of its stream.
+    names = driver_names(error, 'asyncpg') & {'InterfaceError', 'InternalClientError'}
+    return _state(error).startswith(_LOST) or is_network_error(error) or bool(names)
+
+
+def _typed(error: Exception) -> StorageError | None:
     """Return the error that planctl raises for one of the driver's; `None` when it is not the driver's."""
     reason = clean(str(error).partition('\n')[0]) or type(error).__name__
-    if isinstance(error, TimeoutError):
-        return StoreUnavailable(overdue)
-    if isinstance(error, OSError):
-        return StoreUnavailable(f'cannot reach Postgres: {reason}')
-    if (state := _state(error)) is not None:
-        if state.startswith(_UNAVAILABLE):
-            return StoreUnavailable(f'Postgres is not available: {reason}')
-        if state in _NOT_A_PLAN:
-            return DamagedStore(f'a table is not one that holds plans: {reason}')
-        return StorageError(f'Postgres refused: {reason}')
-    if 'InterfaceError' in driver_names(error, 'asyncpg'):
+    state = _state(error)
+    if _is_lost(error):
         return StoreUnavailable(f'the connection to Postgres failed: {reason}')
-    return None
+    if state.startswith(_UNAVAILABLE):
+        return StoreUnavailable(f'Postgres is not available: {reason}')
+    if state in _NOT_A_PLAN:
+        return DamagedStore(f'a table is not one that holds plans: {reason}')
+    return StorageError(f'Postgres refused: {reason}') if state else None
 
 
 async def _fetch(connection: PostgresConnection, statement: Statement) -> Sequence[Any]:
@@ -273,4 +268,4 @@ async def _fetchval(connection: PostgresConnection, statement: Statement) -> Any
 async def _execute(connection: PostgresConnection, statement: Statement) -> None:
     status = await connection.execute(statement.text, *statement.arguments)
     if statement.rows is not None and str(status).rpartition(' ')[2] != str(statement.rows):
-        raise _Interfered
+        raise Interfered

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
-from planctl.errors import DamagedStore
+from planctl.errors import DamagedStore, InvalidName
 from planctl.journal import LogRow
 from planctl.plan import STATUSES, Plan, Step
 from planctl.sanitize import clean
@@ -89,6 +89,8 @@ class Tables:
     """The statements for one session of one table."""
 
     def __init__(self, table: str, session: str) -> None:
+        if table.lower().startswith('planctl_'):
+            raise InvalidName(f'invalid table name {table!r}: names that begin with planctl_ are taken')
         # Unquoted, as the reference writes it, a name is folded to lower case; quoted, no word of SQL is reserved.
         self.table = table.lower()
         self.shared = f'"{self.table}"'

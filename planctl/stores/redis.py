@@ -24,16 +24,13 @@ from planctl.stores.redis_document import (
     reply_field,
 )
 from planctl.stores.redis_keys import Keys
-from planctl.stores.turns import Turns, Waiting, driver_names, patience, pause
+from planctl.stores.server_calls import Interfered, ServerCalls, Waiting, driver_names, is_network_error
 
 if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
 
-LOG_ENTRIES = 1_000
-"""How many transactions the log of a session keeps, and the replies of keyed operations with it."""
-
-_SLACK = 100
-"""How many more it may hold until the oldest go, so that not every write has to look for them."""
+LOG_LIMIT = 1_000
+"""How many transactions the log of a session keeps at least, and the replies of keyed operations with it."""
 
 
 @runtime_checkable
@@ -70,8 +67,8 @@ class RedisPlanStore(BaseStore):
     """Keeps one session's plan in Redis, shared with any number of processes.
 
     The client belongs to the caller. The list of steps is the reference's, at `PREFIX:{SESSION}`; what is planctl's is
-    in a hash and a log beside it. The log keeps the last 1,000 transactions. With `expire_seconds` each write lets all
-    of it live that long from then; without, a time to live that was set is kept. An operation that cannot be done
+    in a hash and a log beside it, which keeps the last `log_limit` transactions. With `expire_seconds` each write lets
+    all of it live that long from then; without, a time to live that was set is kept. An operation that cannot be done
     within `wait` seconds is `StoreUnavailable`. A cancelled call is stored whole or not at all.
     """
 
@@ -84,6 +81,7 @@ class RedisPlanStore(BaseStore):
         expire_seconds: int | None = None,
         event_emitter: PlanEventEmitter | None = None,
         wait: float = 10.0,
+        log_limit: int = LOG_LIMIT,
     ) -> None:
         if expire_seconds is not None and expire_seconds < 1:
             raise InputError('expire_seconds is a whole number of seconds from 1, or None')
@@ -91,41 +89,42 @@ class RedisPlanStore(BaseStore):
         self._session = check_session(session)
         self._keys = Keys(key_prefix, session)
         self._expire = expire_seconds
-        self._wait = wait
-        self._turns = Turns()
+        self._calls = ServerCalls(wait, server='Redis', lost=_is_lost, typed=_typed)
+        self._log_limit = log_limit
         self._emitter = deprecated_emitter(event_emitter)
 
     async def read(self) -> Plan:
         """Return one snapshot; see `BaseStore.read`."""
-        async with self._turns.take(), self._patience():
+
+        async def once(_: Waiting) -> Plan:
             async with self._client.pipeline(transaction=True) as pipe:
                 pipe.execute_command('GET', self._keys.steps)
                 pipe.execute_command('HMGET', self._keys.own, *FIELDS)
                 raw, own = await pipe.execute()
             return load(self._session, _text(raw), [_text(value) for value in own]).found.plan
 
+        return await self._calls.do(once)
+
     async def log(self) -> list[LogRow]:
         """Return what the log keeps of the session, oldest first. Raises `StorageError`."""
-        async with self._turns.take(), self._patience():
+
+        async def once(_: Waiting) -> list[LogRow]:
             async with self._client.pipeline(transaction=True) as pipe:
                 pipe.execute_command('LRANGE', self._keys.log, 0, -1)
                 (entries,) = await pipe.execute()
             return [row for entry in entries for row in load_entry(_text(entry) or '')[0]]
 
+        return await self._calls.do(once)
+
     async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
         """Apply `edit` in one transaction; see `BaseStore.update`. It runs again when somebody else wrote meanwhile."""
         call = _Call(edit, clean(actor), clean(label), now, None if key is None else clean(key))
-        attempt = 0
-        async with self._turns.take(), self._patience() as waiting:
-            while (change := await self._attempt(call, waiting)) is None:
-                attempt += 1
-                waiting.what = 'other writers kept this plan busy'
-                await pause(attempt)
+        change = await self._calls.do(lambda waiting: self._transact(call, waiting))
         await self._announce(change, label)
         return change
 
-    async def _attempt(self, call: _Call, waiting: Waiting) -> Change | None:
-        """Read, decide and write; `None` when somebody else wrote in between."""
+    async def _transact(self, call: _Call, waiting: Waiting) -> Change:
+        """Read, decide and write what nobody else touched in between."""
         async with self._client.pipeline(transaction=True) as pipe:
             await pipe.watch(self._keys.steps, self._keys.own)
             raw = _text(await pipe.execute_command('GET', self._keys.steps))
@@ -142,13 +141,13 @@ class RedisPlanStore(BaseStore):
             pipe.multi()
             for command in commands:
                 pipe.execute_command(*command)
-            waiting.what = 'Redis did not confirm, so the change may be stored or not'
+            waiting.unconfirmed = True
             try:
                 await pipe.execute()
             except Exception as error:
-                if not _conflict(error):
-                    raise
-                return None
+                if 'WatchError' in _names(error) and not _is_lost(error):
+                    raise Interfered from None
+                raise
         return change
 
     async def _commands(
@@ -191,13 +190,11 @@ class RedisPlanStore(BaseStore):
 
     async def _oldest(self, pipe: RedisPipeline, logged: int) -> list[str]:
         """Return the entries that have to go from the log."""
-        if logged < LOG_ENTRIES + _SLACK:
+        # Some more may gather until they go together, so that not every write has to look for the oldest.
+        if logged < self._log_limit * 1.1:
             return []
-        entries = await pipe.execute_command('LRANGE', self._keys.log, 0, logged - LOG_ENTRIES - 1)
+        entries = await pipe.execute_command('LRANGE', self._keys.log, 0, logged - self._log_limit)
         return [_text(entry) or '' for entry in entries]
-
-    def _patience(self) -> AbstractAsyncContextManager[Waiting]:
-        return patience(self._wait, 'Redis did not answer', _typed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,30 +217,27 @@ def _names(error: BaseException | None) -> set[str]:
     return driver_names(error, 'redis', 'valkey')
 
 
-def _conflict(error: Exception) -> bool:
-    """Whether somebody else wrote what we watched.
+def _is_lost(error: Exception) -> bool:
+    """Whether the connection is gone, or was gone before.
 
-    The driver raises the same, with the cause as context, when the connection was lost while it watched. Then the
-    transaction may have been carried out, and must not be tried again.
+    A connection that is lost while it watches is a `WatchError` too, with the cause as its context.
     """
-    lost = not error.__suppress_context__ and _names(error.__context__) & {'ConnectionError', 'TimeoutError'}
-    return 'WatchError' in _names(error) and not lost
+    names = _names(error)
+    if 'WatchError' in names and not error.__suppress_context__:
+        names |= _names(error.__context__)
+    return bool(names & {'ConnectionError', 'TimeoutError'}) or is_network_error(error)
 
 
-def _typed(error: Exception, overdue: str) -> StorageError | None:
+def _typed(error: Exception) -> StorageError | None:
     """Return the error that planctl raises for one of the driver's; `None` when it is not the driver's."""
     reason = clean(str(error).partition('\n')[0])[:300] or type(error).__name__
+    names = _names(error)
     if isinstance(error, UnicodeDecodeError):
         return DamagedStore('what is stored of this plan is not UTF-8')
-    if isinstance(error, TimeoutError):
-        return StoreUnavailable(overdue)
-    names = _names(error)
-    if 'AuthenticationError' in names or 'AuthorizationError' in names:
+    if names & {'AuthenticationError', 'AuthorizationError'}:
         return StorageError(f'Redis refused: {reason}')
-    if isinstance(error, OSError) or names & {'ConnectionError', 'TimeoutError', 'ReadOnlyError', 'WatchError'}:
+    if _is_lost(error) or 'ReadOnlyError' in names:
         return StoreUnavailable(f'the connection to Redis failed: {reason}')
-    if not names:
-        return None
-    if 'WRONGTYPE' in reason:
+    if 'WRONGTYPE' in reason and names:
         return DamagedStore(f'a key of this plan holds something else: {reason}')
-    return StorageError(f'Redis refused: {reason}')
+    return StorageError(f'Redis refused: {reason}') if names else None

@@ -1,0 +1,141 @@
+"""What a store on a server does around each transaction: take turns, bound the time, try again, type the errors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from planctl.errors import PlanctlError, StorageError, StoreUnavailable
+
+T = TypeVar('T')
+
+
+class Interfered(Exception):
+    """Somebody else wrote between our read and our write; nothing of ours is stored. The cause is the driver's."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What a call waits for at the moment, for the message when its time is over.
+
+    While it is `unconfirmed`, the change may be stored or not: nothing but an answer of the server can tell.
+    """
+
+    what: str
+    unconfirmed: bool = False
+
+
+class ServerCalls:
+    """The calls of one store object, one after the other in each event loop, in the order in which they were made.
+
+    `wait` is how long one may take, in seconds. `lost` says of an exception whether it means that the connection is
+    gone; `typed` returns planctl's error for one of the driver's, `None` for any other.
+    """
+
+    def __init__(
+        self,
+        wait: float,
+        *,
+        server: str,
+        lost: Callable[[Exception], bool],
+        typed: Callable[[Exception], StorageError | None],
+    ) -> None:
+        self._wait = wait
+        self._silent = f'{server} did not answer'
+        self._lost = lost
+        self._typed = typed
+        self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
+        self._guard = threading.Lock()
+
+    async def do(self, once: Callable[[Waiting], Awaitable[T]]) -> T:
+        """Return what `once` returns. It may be called again, so it does a whole transaction or nothing.
+
+        Raises what `once` raises, the driver's exceptions as `StorageError`.
+        """
+        # Nothing is awaited before the lock, so that tasks queue up in the order in which they were made.
+        async with self._turn():
+            asked = _times_cancelled()
+            waiting = Waiting(self._silent)
+            try:
+                async with asyncio.timeout(self._wait):
+                    result = await self._repeat(once, waiting, asked)
+            except PlanctlError:
+                raise
+            except TimeoutError as error:
+                raise _unavailable(f'{waiting.what} within {self._wait:g} seconds', waiting) from error
+            except Exception as error:
+                typed = self._typed(error)
+                if typed is None:
+                    raise
+                if isinstance(typed, StoreUnavailable):
+                    typed = _unavailable(typed.message, waiting)
+                raise typed from error
+        if _times_cancelled() > asked:
+            # A driver lost it: before Python 3.12 `wait_for` swallows a cancellation that comes with its result.
+            raise asyncio.CancelledError
+        return result
+
+    def _turn(self) -> asyncio.Lock:
+        loop = asyncio.get_running_loop()
+        with self._guard:
+            lock = self._locks.get(loop)
+            if lock is None:
+                # A lock that was waited for holds its loop, so a weak dictionary would keep both for ever.
+                self._locks = {other: held for other, held in self._locks.items() if not other.is_closed()}
+                lock = self._locks[loop] = asyncio.Lock()
+            return lock
+
+    async def _repeat(self, once: Callable[[Waiting], Awaitable[T]], waiting: Waiting, asked: int) -> T:
+        """Do it, again where that is sure to do no harm.
+
+        That is where others wrote in between, and where a connection turns out to be dead, the first time: pools keep
+        connections that a server or a firewall has long forgotten.
+        """
+        attempt = 0
+        revived = False
+        while True:
+            waiting.what, waiting.unconfirmed = self._silent, False
+            try:
+                return await once(waiting)
+            except Interfered as error:
+                if error.__cause__ is not None and attempt > 20:
+                    raise error.__cause__ from None
+                waiting.what = 'others who write this plan left no moment for us'
+            except Exception as error:
+                if revived or waiting.unconfirmed or not self._lost(error):
+                    raise
+                revived = True
+            if _times_cancelled() > asked:
+                raise asyncio.CancelledError
+            attempt += 1
+            # A little longer each time, never the same for two writers.
+            await asyncio.sleep(random.uniform(0, min(0.0005 * 2 ** min(attempt, 10), 0.05)))  # noqa: S311
+
+
+def _times_cancelled() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
+
+
+def _unavailable(message: str, waiting: Waiting) -> StoreUnavailable:
+    unsure = '; the change may be stored or not' if waiting.unconfirmed else ''
+    return StoreUnavailable(f'{message}{unsure}')
+
+
+def driver_names(error: BaseException | None, *packages: str) -> set[str]:
+    """Return what an exception of a driver is called, its bases too; nothing for one of another package.
+
+    Asking for names imports no driver, and takes the exceptions of a fork that kept them.
+    """
+    if error is None or type(error).__module__.partition('.')[0] not in packages:
+        return set()
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def is_network_error(error: Exception) -> bool:
+    """Whether the operating system says that the other side cannot be reached."""
+    return isinstance(error, OSError) and not isinstance(error, TimeoutError)
