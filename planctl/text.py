@@ -179,9 +179,9 @@ def render_markdown(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
         blocks.append(_paragraphs(shown_block(plan.brief)))
     lines: list[str] = []
     for depth, step in rows:
-        line = f'{"  " * depth}- {MARKS[step.status]} `{step.id}` {escape_markdown(shown(step.content))}'
+        line = f'{"  " * depth}- {MARKS[step.status]} `{shown(step.id)}` {escape_markdown(shown(step.content))}'
         if step.depends_on:
-            line += f' (depends on: {", ".join(step.depends_on)})'
+            line += f' (depends on: {shown(", ".join(step.depends_on))})'
         if step.note:
             line += f' — {escape_markdown(shown(step.note))}'
         lines.append(line)

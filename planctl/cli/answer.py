@@ -35,7 +35,7 @@ def answer(settings: Settings, kind: str, change: Change, named: Sequence[str], 
     elif not settings.quiet:
         emit(text + '\n')
     elif kind in ('add', 'next'):
-        emit(''.join(f'{step_id}\n' for step_id in named))
+        emit(''.join(f'{shown(step_id)}\n' for step_id in named))
 
 
 def added(change: Change, steps: Sequence[Step]) -> str:

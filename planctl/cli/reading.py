@@ -113,7 +113,7 @@ def _show(settings: Settings, plan: Plan, rows: list[tuple[int, Step]], output: 
 
             emit_json(document('show', plan, [step for _, step in rows], actor=actor_of(settings), now=now))
         case 'ids':
-            emit(''.join(f'{step.id}\n' for _, step in rows))
+            emit(''.join(f'{shown(step.id)}\n' for _, step in rows))
         case 'md':
             emit(render_markdown(plan, rows) + '\n')
         case 'prompt':
