@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -30,33 +30,40 @@ def with_reminder(messages: Sequence[ModelMessage], text: str, ttl: Literal['5m'
     """
     last = messages[-1]
     assert isinstance(last, ModelRequest)
+    parts: list[ModelRequestPart] = [*last.parts]
     content: list[UserContent] = [OPENING, text]
-    if _takes_point(messages):
+    before = _said_before(messages)
+    if before and not isinstance(before[0], CachePoint):
         content.insert(0, CachePoint(ttl=ttl))
-    return [*messages[:-1], replace(last, parts=[*last.parts, UserPromptPart(content=content)])]
+    elif before and all(isinstance(said, CachePoint) for said in before):
+        # A prompt of points alone: they stand behind nothing, and providers refuse such a request.
+        parts = [part for part in parts if not isinstance(part, UserPromptPart)]
+    return [*messages[:-1], replace(last, parts=[*parts, UserPromptPart(content=content)])]
 
 
-def _takes_point(messages: Sequence[ModelMessage]) -> bool:
-    """Whether a provider finds something to put a cache point on: what a user, a tool or a retry said before.
+def _said_before(messages: Sequence[ModelMessage]) -> list[object]:
+    """Return what a user, a tool or a retry said last, and cache points behind it, the last first.
 
     A system prompt is none of the messages that a provider is sent. A point right behind another adds nothing, and
     some providers refuse it.
     """
+    found: list[object] = []
     for message in reversed(messages):
-        if isinstance(message, ModelRequest):
-            for part in reversed(message.parts):
-                said = _last_said(part)
-                if said is not None:
-                    return not isinstance(said, CachePoint)
-    return False
+        for part in reversed(message.parts) if isinstance(message, ModelRequest) else ():
+            for said in _said(part):
+                found.append(said)
+                if not isinstance(said, CachePoint):
+                    return found
+    return found
 
 
-def _last_said(part: ModelRequestPart) -> object | None:
-    """Return the last thing in a part that is sent as content, a cache point included, or `None`."""
+def _said(part: ModelRequestPart) -> Iterator[object]:
+    """Yield what is sent of a part as content, cache points included, the last first."""
     if isinstance(part, UserPromptPart):
         content = [part.content] if isinstance(part.content, str) else part.content
-        return next((item for item in reversed(content) if _is_sent(item)), None)
-    return part if isinstance(part, BaseToolReturnPart) or part.part_kind in _RETRIES else None
+        yield from (item for item in reversed(content) if _is_sent(item))
+    elif isinstance(part, BaseToolReturnPart) or part.part_kind in _RETRIES:
+        yield part
 
 
 def _is_sent(item: UserContent) -> bool:

@@ -90,22 +90,6 @@ async def test_an_empty_store_has_no_reminder():
     assert script.reminder() is None
 
 
-async def test_a_capability_around_it_does_not_see_the_reminder_in_its_own_request():
-    seen: list[list] = []
-
-    @dataclass
-    class Around(AbstractCapability):
-        async def wrap_model_request(self, ctx, *, request_context, handler):
-            response = await handler(request_context)
-            seen.append([*request_context.messages])
-            return response
-
-    script = Script([])
-    await script.agent(Around(), Planning(store=await filled())).run('go')
-    assert script.reminder()
-    assert reminders(seen[0]) == []
-
-
 async def test_what_others_did_between_two_requests_is_marked():
     store = await filled()
     script = Script([[call('update_task_status', task_id='1', status='in_progress')], [call('read_plan')]])
