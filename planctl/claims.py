@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import assert_never
 
-from planctl.change import Remark
 from planctl.errors import InputError, LostClaim, OpenChildren, SessionHeld
 from planctl.judgement import Judgement, listed
 from planctl.operations import Claim, Release, Renew
@@ -70,7 +69,6 @@ def _claim_step(judgement: Judgement, operation: Claim) -> None:
     started_at = now if taken.started_at is None else taken.started_at
     work.put(replace(taken, owner=owner, lease=now + operation.seconds, started_at=started_at))
     judgement.claimed.append(step.id)
-    judgement.remarks.append(Remark('claimed', (step.id,)))
 
 
 def _next(judgement: Judgement, owner: str) -> str:

@@ -260,7 +260,7 @@ def _judge_status(work: Working, step: Step, earlier: Step | None, under_resolve
 
 def _closing_remarks(judgement: Judgement) -> list[Remark]:
     work, before = judgement.work, judgement.work.plan.index
-    remarks: list[Remark] = []
+    remarks = [Remark('claimed', tuple(judgement.claimed))] if judgement.claimed else []
     touched = [work.steps[step_id] for step_id in judgement.requested if step_id in work.steps]
     if any(step.status is IN_PROGRESS for step in touched):
         own = tuple(s.id for s in work.steps.values() if s.status is IN_PROGRESS and s.owner == judgement.actor)
