@@ -151,7 +151,8 @@ class _Turn:
             if future.done() and not future.cancelled():
                 self._pass()  # It was our turn already.
             else:
-                future.cancel()  # `_give` finds it so and passes on.
+                with suppress(RuntimeError):  # Its loop is closed.
+                    future.cancel()  # `_give` finds it so and passes on.
             raise
 
     async def __aexit__(

@@ -210,6 +210,80 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
         yield found
 
 
+class Proxy:
+    """Stands between a client and a server at a socket of the file system or a port of this machine."""
+
+    def __init__(self, target: Path | int) -> None:
+        self._target = target
+        self._word: bytes | None = None
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._relays: set[asyncio.Task[None]] = set()
+        self._folder = Path(tempfile.mkdtemp())
+        self.path = self._folder / (target.name if isinstance(target, Path) else '')
+        self.port = 0
+
+    def cut_after(self, word: bytes) -> None:
+        """Let the next message that holds the word through, and drop the connection in place of the answer."""
+        self._word = word
+
+    def hold(self) -> None:
+        """Let nothing through any more."""
+        self._flows.clear()
+
+    def release(self) -> None:
+        self._flows.set()
+
+    async def __aenter__(self) -> Proxy:
+        if isinstance(self._target, Path):
+            self._server = await asyncio.start_unix_server(self._serve, self.path)
+        else:
+            self._server = await asyncio.start_server(self._serve, '127.0.0.1')
+            self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for relay in self._relays:
+            relay.cancel()
+        await asyncio.gather(*self._relays, return_exceptions=True)
+        shutil.rmtree(self._folder)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        relay = asyncio.current_task()
+        assert relay is not None
+        self._relays.add(relay)
+        if isinstance(self._target, Path):
+            there, away = await asyncio.open_unix_connection(self._target)
+        else:
+            there, away = await asyncio.open_connection('127.0.0.1', self._target)
+        cut = asyncio.Event()
+        back = asyncio.create_task(self._answer(there, writer, cut))
+        try:
+            while data := await reader.read(65_536):
+                await self._flows.wait()
+                if self._word is not None and self._word in data:
+                    self._word = None
+                    cut.set()
+                away.write(data)
+            away.write_eof()
+            await back
+        except (ConnectionError, OSError):
+            pass
+        finally:
+            back.cancel()
+            writer.transport.abort()
+            away.transport.abort()
+
+    async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: asyncio.Event) -> None:
+        while data := await there.read(65_536):
+            await self._flows.wait()
+            if cut.is_set():
+                writer.transport.abort()
+                return
+            writer.write(data)
+
+
 def aside(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end in a thread of its own, also while an event loop runs here."""
     results: list[Any] = []
