@@ -16,7 +16,7 @@ from planctl.agent.outcome import StopReason, settled
 from planctl.agent.roles import executor_role
 from planctl.agent.watch import WatchedStore
 from planctl.core import Request
-from planctl.errors import UnfinishedPlan
+from planctl.errors import ModelError, UnfinishedPlan
 from planctl.operations import Describe
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
@@ -92,7 +92,14 @@ async def carry_out(job: Job, model: Model) -> End:
     nudges = 0
     while True:
         resolved = plan.progress.resolved
-        turn = await talk.ask(prompt, history)
+        try:
+            turn = await talk.ask(prompt, history)
+        except ModelError as error:
+            plan = await job.read()
+            if not plan.progress.finished:
+                raise
+            # What failed is the closing remark: the work is done, and the plan says so.
+            return End(StopReason.finished, f'{describe_end(StopReason.finished, plan)}; then {error.message}')
         plan = await job.read()
         if isinstance(turn.stop, _Afresh):
             afresh.begin(plan)

@@ -140,6 +140,8 @@ class Job:
     def changed(self, change: Change) -> None:
         """Take down what the executor changed."""
         self.record.add(change)
+        if self._shown not in (-1, change.before.revision):
+            self.watch(PlanSeen(change.before))
         self._shown = change.after.revision
         self.watch(PlanChanged(change))
 

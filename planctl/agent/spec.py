@@ -94,7 +94,8 @@ def _from_module(given: str, override: Model | None, folder: Path) -> LoadedAgen
     if not isinstance(agent, AbstractAgent):
         raise SpecError(f'--agent {given}: {variable!r} is a {type(agent).__name__}, not an agent')
     loaded = cast('AbstractAgent[Any, Any]', agent)
-    if loaded.deps_type is not type(None):
+    # An agent that says nothing of deps has `object`, one from a file NoneType.
+    if loaded.deps_type not in (object, type(None)):
         raise SpecError(
             f'--agent {given}: the agent needs deps ({loaded.deps_type.__name__}), which a command line cannot give'
         )
@@ -132,7 +133,7 @@ def _from_file(path: Path, override: Model | None, label: str) -> LoadedAgent:
         )
     except ValidationError as error:
         first = error.errors()[0]
-        key = '.'.join(str(part) for part in first['loc'])
+        key = first['loc'][0] if first['loc'] else 'the file'
         raise SpecError(f'{label}: {key}: {first["msg"][0].lower()}{first["msg"][1:]}') from error
     except PlanctlError:
         raise
