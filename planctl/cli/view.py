@@ -50,6 +50,11 @@ class PlanView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the objective, the bar and the steps."""
+        # What is wrapped is rendered here; as texts it would be wrapped again.
+        for line in self._lines(console, options):
+            yield from line.render(console, end='\n')
+
+    def _lines(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         rows = tree_order(self.plan.steps) if self.rows is None else self.rows
         width, ascii_only = options.max_width, not options.encoding.startswith('utf')
         if self.plan.objective:
@@ -109,6 +114,10 @@ class StepView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the step and, below it, its details."""
+        for line in self._lines(console, options):
+            yield from line.render(console, end='\n')
+
+    def _lines(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         step, width = self.step, options.max_width
         ascii_only = not options.encoding.startswith('utf')
         head = Text((MARKS if ascii_only else GLYPHS)[step.status], STYLES[step.status]).append(f' {shown(step.id)}  ')
@@ -149,6 +158,9 @@ def _text_style(step: Step) -> str:
 def _hang(console: Console, head: Text, text: Text, width: int) -> Iterator[Text]:
     """Yield the lines of `text` behind `head`, each indented as far; below it where there is no room."""
     indent = head.cell_len
+    if indent + text.cell_len <= width:  # Nearly always; wrapping is by far the dearest part.
+        yield head + text
+        return
     if width - indent < NARROWEST:
         yield from _wrap(console, head, width)
         indent = max(0, min(4, width - NARROWEST))
