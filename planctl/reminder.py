@@ -7,8 +7,9 @@ its line, behind the mark and the id.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from planctl.claims import held
 from planctl.operations import Draft
@@ -63,26 +64,24 @@ def remind(
     known: Mapping[str, str] | None = None,
     actor: str | None = None,
     now: float = 0.0,
+    mark: Callable[[Step], str] = fingerprint,
 ) -> Reminder:
     """Return the reminder of a plan, without its opening tag and with its closing one.
 
     `tools` maps the names of the registered plan tools to what the model calls them. `known` is what the reader knew
     after the last reminder and its own operations since; whatever differs was done by somebody else and is marked.
-    `now` is in seconds since the epoch; it says whose leases still run. Near-linear in the size of the plan.
+    `now` is in seconds since the epoch; it says whose leases still run. `mark` is `fingerprint`, or one that remembers.
+    Near-linear in the size of the plan.
     """
     if not plan.steps:
         return Reminder()
-    prints, marks = _news(plan, known)
-    lines = {
-        step.id: _Line(plan, step, _remarks(step, marks, actor, now))
-        for step in plan.steps
-        if not step.resolved or step.id in marks
-    }
+    prints, marks = _news(plan, known, mark)
+    lines = _Lines(plan, marks, actor, now)
     factor = 1 if 'read_plan' in tools else WITHOUT_READING
-    chosen = _choose(plan, lines, marks, actor, now, MAX_LINES * factor, MAX_CHARACTERS * factor - _RESERVED)
+    chosen = _choose(plan, lines, MAX_LINES * factor, MAX_CHARACTERS * factor - _RESERVED)
     is_open = any(not step.resolved for step in plan.steps)
     text = [INTRODUCTION if is_open else FINISHED]
-    text.extend(lines[step.id].text(depth) for depth, step in tree_order(chosen))
+    text.extend(lines.of(step).text(depth) for depth, step in tree_order(chosen))
     open_count = plan.progress.open - sum(not step.resolved for step in chosen)
     if open_count:
         reading = tools.get('read_plan')
@@ -101,7 +100,9 @@ def remind(
     )
 
 
-def _news(plan: Plan, known: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
+def _news(
+    plan: Plan, known: Mapping[str, str] | None, mark: Callable[[Step], str]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the fingerprint of each step (empty for one long resolved), and the mark of those that others touched."""
     prints: dict[str, str] = {}
     marks: dict[str, str] = {}
@@ -110,21 +111,34 @@ def _news(plan: Plan, known: Mapping[str, str] | None) -> tuple[dict[str, str], 
         if step.resolved and not before:
             prints[step.id] = ''
             continue
-        current = fingerprint(step)
+        current = mark(step)
         if known is not None and before != current:
             marks[step.id] = ADDED if before is None else CHANGED
         prints[step.id] = current if not step.resolved or step.id in marks else ''
     return prints, marks
 
 
-def _remarks(step: Step, marks: Mapping[str, str], actor: str | None, now: float) -> list[str]:
-    remarks = [f'held by {shown(step.owner or "")[:40]}'] if held(step, now) and step.owner != actor else []
-    if step.id in marks:
-        remarks.append(marks[step.id])
-    return remarks
-
-
 # --- One line ---------------------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """The lines of a plan, each made when it is first asked for, and what else is asked of the plan for them."""
+
+    def __init__(self, plan: Plan, marks: Mapping[str, str], actor: str | None, now: float) -> None:
+        self.plan, self.marks, self.actor, self.now = plan, marks, actor, now
+        self._made: dict[str, _Line] = {}
+
+    def of(self, step: Step) -> _Line:
+        line = self._made.get(step.id)
+        if line is None:
+            line = self._made[step.id] = _Line(self.plan, step, self._remarks(step))
+        return line
+
+    def _remarks(self, step: Step) -> Iterator[str]:
+        if held(step, self.now) and step.owner != self.actor:
+            yield f'held by {shown(step.owner or "")[:40]}'
+        if step.id in self.marks:
+            yield self.marks[step.id]
 
 
 class _Line:
@@ -175,50 +189,61 @@ def _few(ids: Sequence[str], limit: int) -> str:
 # --- Which lines ------------------------------------------------------------------------------------------------
 
 
-def _choose(
-    plan: Plan,
-    lines: Mapping[str, _Line],
-    marks: Mapping[str, str],
-    actor: str | None,
-    now: float,
-    max_lines: int,
-    max_characters: int,
-) -> list[Step]:
+_MARGIN = 17
+"""Characters of a line break and the deepest indentation."""
+
+
+def _choose(plan: Plan, lines: _Lines, max_lines: int, max_characters: int) -> list[Step]:
     """Return the steps to list, in plan order; those furthest from being available are left out first."""
-    candidates = [step for step in plan.steps if step.id in lines]
-    if len(candidates) <= max_lines and sum(len(line) + 17 for line in lines.values()) <= max_characters:
+    candidates = [step for step in plan.steps if not step.resolved or step.id in lines.marks]
+    if len(candidates) <= max_lines and sum(len(lines.of(step)) + _MARGIN for step in candidates) <= max_characters:
         return candidates
-    distance = _distances(plan, actor, now)
-
-    def order(step: Step) -> tuple[int, float]:
-        first = 0 if step.status is TaskStatus.in_progress else 1 if step.id in marks else 2
-        return first, distance.get(step.id, 0.0)
-
     chosen: set[str] = set()
-    for step in sorted(candidates, key=order):
-        size = len(lines[step.id]) + 17  # The line break and the deepest indentation.
-        if len(chosen) == max_lines or size > max_characters:
-            continue
-        chosen.add(step.id)
-        max_characters -= size
+    missed = 0
+    for step in _nearest(candidates, lines):
+        if len(chosen) == max_lines or missed == max_lines:
+            break
+        size = len(lines.of(step)) + _MARGIN
+        if size <= max_characters:
+            chosen.add(step.id)
+            max_characters -= size
+        else:
+            missed += 1
     return [step for step in candidates if step.id in chosen]
 
 
-def _distances(plan: Plan, actor: str | None, now: float) -> dict[str, float]:
+def _nearest(candidates: Sequence[Step], lines: _Lines) -> Iterator[Step]:
+    """Yield the steps once each: in progress, touched by others, available, then by distance; within that in order."""
+    ready = available(lines.plan, lines.actor, lines.now)
+    yielded: set[str] = set()
+    first = (
+        (step for step in candidates if step.status is TaskStatus.in_progress),
+        (step for step in candidates if step.id in lines.marks),
+        (entry.step for entry in ready if not entry.open_children),
+    )
+    for step in chain.from_iterable(first):
+        if step.id not in yielded:
+            yielded.add(step.id)
+            yield step
+    distance = _distances(lines.plan, {entry.step.id for entry in ready})
+    rest = (step for step in candidates if step.id not in yielded)
+    yield from sorted(rest, key=lambda step: distance.get(step.id, 0.0))
+
+
+def _distances(plan: Plan, ready: Container[str]) -> dict[str, float]:
     """Return for each open step how many others have to be resolved one after the other before it can start.
 
     A step that is ready but has open subtasks comes behind the leaves. What a loop made by another program holds is
     furthest away.
     """
     work = Working(plan)
-    open_steps = [step for step in plan.steps if not step.resolved]
-    before = {step.id: _openers(work, step) for step in open_steps}
+    before = {step.id: _openers(work, step) for step in plan.steps if not step.resolved}
     after: dict[str, list[tuple[str, float]]] = {}
     missing = {step_id: len(openers) for step_id, openers in before.items()}
     for step_id, openers in before.items():
         for opener, weight in openers:
             after.setdefault(opener, []).append((step_id, weight))
-    distance = {step.id: 0.0 for step in open_steps}
+    distance = dict.fromkeys(before, 0.0)
     queue = [step_id for step_id, count in missing.items() if count == 0]
     for step_id in queue:
         for later, weight in after.get(step_id, ()):
@@ -226,14 +251,11 @@ def _distances(plan: Plan, actor: str | None, now: float) -> dict[str, float]:
             missing[later] -= 1
             if missing[later] == 0:
                 queue.append(later)
-    ready = {entry.step.id: entry.open_children for entry in available(plan, actor, now)}
-    for step_id in distance:
+    for step_id in before:
         if missing[step_id]:
-            distance[step_id] = float(len(open_steps))
-        elif step_id not in ready:
-            distance[step_id] = max(distance[step_id], 1.0)
-        elif ready[step_id]:
-            distance[step_id] = 0.5
+            distance[step_id] = float(len(before))
+        else:
+            distance[step_id] = 0.5 if step_id in ready else max(distance[step_id], 1.0)
     return distance
 
 

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from planctl.agent.answers import Applied, Refusal, View, applied, refusal, startable, whole
 from planctl.core import apply, label_of, read
 from planctl.errors import PlanctlError, StorageError
 from planctl.operations import Operation, Replace
-from planctl.plan import Plan
+from planctl.plan import Plan, Step
 from planctl.reminder import remind, restated
 from planctl.stores.base import BaseStore, PlanStore
 
 
 async def view(
-    store: BaseStore | PlanStore, what: str, *, actor: str, tools: Mapping[str, str], known: Mapping[str, str] | None
+    store: BaseStore | PlanStore,
+    what: str,
+    *,
+    actor: str,
+    tools: Mapping[str, str],
+    known: Mapping[str, str] | None,
+    mark: Callable[[Step], str],
 ) -> View:
     """Read the plan and return a text about it: `reminder`, `available`, `tree` or `flat`. Raises `StorageError`."""
     plan = await read(store)
     match what:
         case 'reminder':
-            reminder = remind(plan, tools=tools, known=known, actor=actor, now=time.time())
+            reminder = remind(plan, tools=tools, known=known, actor=actor, now=time.time(), mark=mark)
             return View(reminder.text, reminder.shown, reminder.rest)
         case 'available':
             return startable(plan, actor)

@@ -288,7 +288,9 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     @durable_operation('read')
     async def _read(self, ctx: RunContext[Any], what: str, tools: dict[str, str], known: dict[str, str] | None) -> View:
-        return await view(self.resolve_store(ctx), what, actor=self._actor_of(ctx), tools=tools, known=known)
+        mark = self._run.seen.mark if self._run is not None else fingerprint
+        store, actor = self.resolve_store(ctx), self._actor_of(ctx)
+        return await view(store, what, actor=actor, tools=tools, known=known, mark=mark)
 
     @durable_operation('apply')
     async def _apply(self, ctx: RunContext[Any], operations: list[Operation], key: str | None) -> Applied | Refusal:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 
 from planctl.change import StepChange
-from planctl.plan import fingerprint
+from planctl.plan import Step, fingerprint
 
 
 @dataclass(slots=True)
@@ -23,6 +23,14 @@ class Seen:
     _reminder: dict[str, str] = field(default_factory=dict[str, str])
     _answers: dict[str, str] = field(default_factory=dict[str, str])
     _messages: int = 0
+    _marks: dict[str, tuple[Step, str]] = field(default_factory=dict[str, tuple[Step, str]])
+
+    def mark(self, step: Step) -> str:
+        """Return the step's `fingerprint`; for the very same object as last time without making it again."""
+        last = self._marks.get(step.id)
+        if last is None or last[0] is not step:
+            last = self._marks[step.id] = (step, fingerprint(step))
+        return last[1]
 
     def remind(self, shown: Iterable[tuple[str, str]], rest: Iterable[tuple[str, str]], messages: int) -> None:
         """Note what a request showed. Fewer `messages` than before: earlier answers were cut away."""
