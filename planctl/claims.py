@@ -75,7 +75,7 @@ def _next(judgement: Judgement, owner: str) -> str:
     """Return the id of the first step that can be claimed; `NoneAvailable` says why there is none."""
     work, now = judgement.work, judgement.now
     # What the operations before this one have resolved counts: completing a step and taking the next is one act.
-    settled = {step.id: step for step in settling(work, judgement.freed, judgement.requested)}
+    settled = {step.id: step for step in settling(work, judgement.requested)}
     current = judgement.plan((work.steps | settled).values())
     under_resolved: dict[str, str | None] = {}
     for ready in available(current, owner, now):

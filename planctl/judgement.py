@@ -31,8 +31,6 @@ class Judgement:
     requested: dict[str, None] = field(default_factory=dict[str, None])
     """Steps that were given a status, as opposed to those that settling moves."""
     claimed: list[str] = field(default_factory=list[str])
-    freed: set[str] = field(default_factory=set[str])
-    """Steps that lost a prerequisite other than by its being resolved."""
     remarks: list[Remark] = field(default_factory=list[Remark])
     session: dict[str, object] = field(default_factory=dict[str, object])
     """Fields of the plan itself that change."""

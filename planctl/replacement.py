@@ -71,7 +71,7 @@ class _Replacement:
         for given, taken in found.by_text:
             self._remark('identified_by_text', given, taken)
         stored_order = list(work.steps)
-        self.judgement.freed.update(work.drop(gone))
+        work.drop(gone)
         deleted = {at for at, step_id in found.lost.items() if self._repeats(at, self.shown[step_id])}
         self._remark('stays_deleted', *(found.lost[at] for at in sorted(deleted)))
         self._identify(found.stored | {at: step_id for at, step_id in found.lost.items() if at not in deleted}, deleted)

@@ -60,7 +60,7 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
     work = judgement.work
     _check_links(work)
     _judge(judgement)
-    for settled in list(settling(work, judgement.freed, judgement.requested)):
+    for settled in list(settling(work, judgement.requested)):
         work.put(settled)
     steps = tuple(work.steps.values())
     changes = difference(plan.steps, steps)
@@ -110,7 +110,6 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
             if on not in step.depends_on:
                 raise StepNotFound(f'step {step_id} does not wait for {clean(on)!r}', ids=[step_id, on])
             work.put(replace(step, depends_on=tuple(other for other in step.depends_on if other != on)))
-            judgement.freed.add(step_id)
         case Remove():
             _remove(judgement, operation)
         case Move():
@@ -172,7 +171,7 @@ def _remove(judgement: Judgement, operation: Remove) -> None:
         if kept := [other for other in below if other not in judgement.removing]:
             raise HasChildren(f'step {step_id} has subtasks: {listed(kept)}', ids=[step_id, *kept])
         gone = [step_id]
-    judgement.freed.update(work.drop(gone))
+    work.drop(gone)
 
 
 def _move(judgement: Judgement, move: Move) -> None:

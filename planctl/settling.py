@@ -16,54 +16,56 @@ def settle(plan: Plan) -> Plan:
     return replace(plan, steps=tuple((work.steps | settled).values())) if settled else plan
 
 
-def settling(work: Working, freed: Container[str] = (), given: Container[str] = ()) -> Iterator[Step]:
+def settling(work: Working, given: Container[str] = ()) -> Iterator[Step]:
     """Yield the steps that settling changes, as they then are; nothing is put.
 
-    An open step with an unresolved prerequisite is blocked. A blocked one goes back to pending when it has
-    prerequisites and all are resolved, or when it has lost them: one in `freed`, or one whose last reference was to a
-    step that is gone. One without any that was blocked by hand stays so, as does one in `given`, which was blocked in
-    this transaction, and one that was blocked with a reason when all its prerequisites were resolved already. A note
-    is kept: nobody said anything new.
+    An open step with an unresolved prerequisite is blocked. A blocked one without goes back to pending, unless it is
+    blocked by somebody's word: on nothing, or with a reason although its turn has come. `given` are the steps that
+    were given a status in this transaction. A note is kept: nobody said anything new.
     """
     steps = work.steps
     for step in steps.values():
-        if not step.depends_on and step.parent_id is None and step.id not in freed:
-            continue
-        status, depends_on = step.status, step.depends_on
-        if any(on not in steps for on in depends_on):
-            depends_on = tuple(on for on in depends_on if on in steps)
-        if any(not steps[on].resolved for on in depends_on):
+        waits = lost = False
+        # Written out, for every step of the plan passes here in every transaction.
+        for on in step.depends_on:
+            other = steps.get(on)
+            if other is None:
+                lost = True
+            elif other.status is not _COMPLETED and other.status is not _CANCELLED:
+                waits = True
+        status = step.status
+        if waits:
             if status is _PENDING or status is _IN_PROGRESS:
                 status = _BLOCKED
-        elif status is _BLOCKED and depends_on:
-            if not (step.note and (step.id in given or _was_ready(work, step.id))):
-                status = _PENDING
-        elif status is _BLOCKED and (step.depends_on or step.id in freed) and step.id not in given:
+        elif status is _BLOCKED and not _is_blocked_by_word(work, step, given):
             status = _PENDING
-        parent_id = step.parent_id if step.parent_id in steps else None
+        is_orphan = step.parent_id is not None and step.parent_id not in steps
+        if status is step.status and not lost and not is_orphan:
+            continue
+        settled = replace(
+            step,
+            parent_id=None if is_orphan else step.parent_id,
+            depends_on=tuple(on for on in step.depends_on if on in steps) if lost else step.depends_on,
+        )
         if status is not step.status:
-            yield replace(
-                step,
-                status=status,
-                depends_on=depends_on,
-                parent_id=parent_id,
-                owner=None,
-                lease=None,
-                started_at=None,
-            )
-        elif depends_on is not step.depends_on or parent_id != step.parent_id:
-            yield replace(step, depends_on=depends_on, parent_id=parent_id)
+            settled = replace(settled, status=status, owner=None, lease=None, started_at=None)
+        yield settled
 
 
-def _was_ready(work: Working, step_id: str) -> bool:
-    """Whether the step was blocked before, but not by any prerequisite."""
+def _is_blocked_by_word(work: Working, step: Step, given: Container[str]) -> bool:
+    """Whether somebody blocked a step that waits for nothing: now, or before when it waited for nothing either."""
+    if not step.note and any(on in work.steps for on in step.depends_on):
+        return False
+    if step.id in given:
+        return True
     before = work.plan.index
-    step = before.get(step_id)
+    earlier = before.get(step.id)
     return (
-        step is not None
-        and step.status is _BLOCKED
-        and all(on not in before or before[on].resolved for on in step.depends_on)
+        earlier is not None
+        and earlier.status is _BLOCKED
+        and (earlier.note != '' or not earlier.depends_on)
+        and all(on in before and before[on].resolved for on in earlier.depends_on)
     )
 
 
-_PENDING, _IN_PROGRESS, _BLOCKED = TaskStatus.pending, TaskStatus.in_progress, TaskStatus.blocked
+_PENDING, _IN_PROGRESS, _COMPLETED, _CANCELLED, _BLOCKED = TaskStatus

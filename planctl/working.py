@@ -74,14 +74,10 @@ class Working:
             if linked:
                 self.linked.extend((step.id, new, False) for new in step.depends_on if new not in before)
 
-    def drop(self, step_ids: Collection[str]) -> list[str]:
-        """Remove steps and every reference to them; return who depended on them.
-
-        Their children take their place: under the nearest ancestor that stays.
-        """
+    def drop(self, step_ids: Collection[str]) -> None:
+        """Remove steps and every reference to them; their children go under the nearest ancestor that stays."""
         gone = dict.fromkeys(step_ids)
-        waiting = list(dict.fromkeys(other for step_id in gone for other in self.waiting(step_id) if other not in gone))
-        for other in waiting:
+        for other in {other for step_id in gone for other in self.waiting(step_id) if other not in gone}:
             kept = tuple(on for on in self.steps[other].depends_on if on not in gone)
             self.put(replace(self.steps[other], depends_on=kept))
         heirs: dict[str, str | None] = {}
@@ -94,7 +90,6 @@ class Working:
         for step_id in gone:
             self.put(replace(self.steps[step_id], parent_id=None, depends_on=()))
             del self.steps[step_id]
-        return waiting
 
     def _heir(self, step_id: str, gone: Container[str], known: dict[str, str | None]) -> str | None:
         path: list[str] = []

@@ -205,3 +205,45 @@ def test_editing_leaves_alone_what_it_does_not_name() -> None:
     assert not do(stored, Edit('a')).changed
     assert not do(plan(objective='o', brief='b'), Describe()).changed
     assert do(plan(objective='o', brief='b'), Describe(brief='c')).after == plan(objective='o', brief='c', revision=1)
+
+
+BLOCKED_WITH_A_REASON = do(
+    plan(step('a', 'completed'), step('b', on='a'), step('c', 'blocked', on='b')), to('block', 'b', note='no key')
+).after
+
+
+@pytest.mark.parametrize(
+    'operation',
+    [
+        Remove('a'),
+        Undepend('b', 'a'),
+        Replace((Draft('B'), Draft('C'))),
+        Replace((Draft('B', status=TaskStatus.blocked), Draft('C'))),
+        Replace((Draft('B', status=TaskStatus.pending), Draft('C')), plain=True),
+        Edit('c', 'other'),
+        Note('b', 'still no key'),
+    ],
+    ids=repr,
+)
+def test_a_block_with_a_reason_outlasts_what_happens_around_it(operation: Operation) -> None:
+    found = do(BLOCKED_WITH_A_REASON, operation).after.step('b')
+    assert found.status is TaskStatus.blocked
+    assert 'no key' in found.note
+
+
+@pytest.mark.parametrize(
+    'operations',
+    [
+        [Note('b', '')],
+        [to('reopen', 'b')],
+        [Depend('b', 'x'), Add('x', id='x', status=TaskStatus.completed), Note('b', '')],
+    ],
+)
+def test_a_block_with_a_reason_ends_with_the_reason_or_by_hand(operations: list[Operation]) -> None:
+    assert do(BLOCKED_WITH_A_REASON, *operations).after.step('b').status is TaskStatus.pending
+
+
+def test_a_step_blocked_on_nothing_that_is_made_to_wait_is_freed_with_what_it_then_waited_for() -> None:
+    stored = do(plan(step('a'), step('b')), to('block', 'b', note='why'), Depend('b', 'a')).after
+    assert stored.step('b').status is TaskStatus.blocked
+    assert do(stored, to('done', 'a')).after.step('b').status is TaskStatus.pending
