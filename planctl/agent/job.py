@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -148,11 +147,6 @@ class Job:
     def say(self, text: str) -> None:
         """Tell the watcher something."""
         self.watch(Said(text))
-
-    def say_left_out(self, names: Iterable[str]) -> None:
-        """Tell which tools a planner does not get."""
-        if listed := ', '.join(names):
-            self.say(f'left out while planning: {listed}')
 
 
 class Pace:

@@ -45,8 +45,8 @@ async def plan_session(job: Job, model: Model, plan: Plan, objective: str) -> En
     )
     phase.contexts = 1
     turn = await talk.ask(planner_prompt(objective, plan, mode))
-    if role.reading_only is not None:
-        job.say_left_out(role.reading_only.left_out)
+    if left_out := ', '.join(role.left_out):
+        job.say(f'left out while planning: {left_out}')
     if turn.stop is not None:
         return End(turn.stop, f'{pace.words(turn.stop)} while planning; the plan of the session is as it was')
 

@@ -32,6 +32,14 @@ class Role:
     capabilities: tuple[AbstractCapability[Any], ...]
     reading_only: ReadingOnly | None = None
 
+    @property
+    def left_out(self) -> list[str]:
+        """What was taken away, as far as it is known after the first request."""
+        if self.reading_only is None:
+            return []
+        workspace = any(isinstance(capability, LocalWorkspace) for capability in self.capabilities)
+        return [*(['whatever writes to the workspace or runs in it'] if workspace else ()), *self.reading_only.left_out]
+
 
 def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as a planner: it gets plan tools on `store` and otherwise only tools that read."""

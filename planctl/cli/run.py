@@ -116,6 +116,7 @@ def _require_plan(settings: Settings, agent: str | None, folder: Path) -> None:
 
 def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model: str | None) -> int:
     import asyncio
+    import os
 
     from planctl.agent.job import Job, Stop
     from planctl.agent.runner import run
@@ -132,7 +133,11 @@ def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model:
 
         async def go() -> Result:
             with _signals(stop, watch.close):
-                return await run(job, planner=planner, executor=executor, stop=stop)
+                result = await run(job, planner=planner, executor=executor, stop=stop)
+            if stop.reason is not None and _is_left_behind():
+                watch.close()
+                os._exit(_flushed(_finish(settings, result, listed=watch.plain)))
+            return result
 
         result = asyncio.run(go())
     return _finish(settings, result, listed=watch.plain)
@@ -192,6 +197,22 @@ def _signals(stop: Stop, close: Callable[[], None]) -> Generator[None]:
     finally:
         for number in added:
             loop.remove_signal_handler(number)
+
+
+def _is_left_behind() -> bool:
+    """Whether a tool that knows no cancelling still runs on a thread, for which the interpreter would wait."""
+    import threading
+
+    return any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
+
+
+def _flushed(status: int) -> int:
+    import sys
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    return status
 
 
 def _finish(settings: Settings, result: Result, *, listed: bool) -> int:

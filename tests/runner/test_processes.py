@@ -1,0 +1,194 @@
+"""Runs that are cut off: by a person, by the system, by `kill -9`; and two at once."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from process_helpers import AGENT, ROOT, environment, plan_in, planctl, started, under_way, until
+from runner_helpers import write
+
+from planctl.plan import TaskStatus
+
+CHECKLIST = """\
+1. Begin `echo first >> log`
+2. Take long `test -e go || exec sleep 60`
+3. End `echo last >> log` (depends on: 2)
+"""
+WORDS = (CHECKLIST, '--plan-first', '--agent', 'agents:agent')
+AGAIN = ('run', '--agent', 'agents:agent')
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path, 'agents.py', AGENT)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ('number', 'status', 'reason'), [(signal.SIGINT, 130, 'interrupted'), (signal.SIGTERM, 143, 'terminated')]
+)
+def test_a_signal_ends_the_run_gives_back_the_step_and_the_next_run_goes_on(
+    folder: Path, number: int, status: int, reason: str
+) -> None:
+    with started(folder, *WORDS, '--json') as process:
+        until(under_way(folder, '2'))
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == status
+    document = json.loads(out)
+    assert document['stop_reason'] == reason
+    assert [step['id'] for step in document['completed']] == ['1']
+    assert document['open'][0] == {
+        'id': '2',
+        'content': 'Take long `test -e go || exec sleep 60`',
+        'status': 'pending',
+        'note': 'interrupted',
+    }
+    assert 'Traceback' not in err
+    assert plan_in(folder).owner is None
+    assert not list(folder.glob('plan.db-*'))
+    write(folder, 'go', '')
+    again = planctl(folder, *AGAIN)
+    assert again.returncode == 0, again.stderr
+    assert (folder / 'log').read_text().split() == ['first', 'last']
+
+
+def test_a_tool_that_blocks_its_thread_does_not_keep_an_interrupted_run(folder: Path) -> None:
+    with started(folder, '1. a `anything`', '--plan-first', '--agent', 'agents:blocked', '--json') as process:
+        until((folder / 'blocking').exists)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, json.loads(out)['stop_reason']) == (130, 'interrupted')
+    assert plan_in(folder).step('1').note == 'interrupted'
+
+
+def test_a_second_signal_ends_the_process_at_once(folder: Path) -> None:
+    with started(folder, '1. a `anything`', '--plan-first', '--agent', 'agents:hung') as process:
+        until((folder / 'blocking').exists)
+        process.send_signal(signal.SIGINT)
+        # The tool does not let go, so the run waits for it.
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 130
+    plan = plan_in(folder)
+    assert plan.step('1').status is TaskStatus.in_progress
+    again = planctl(folder, *AGAIN, '--max-requests', '1', '--json')
+    assert json.loads(again.stdout)['open'][0]['status'] == 'pending'
+    assert 'taking over from run' in again.stderr
+
+
+def test_kill_9_and_the_next_run_takes_over_at_once(folder: Path) -> None:
+    with started(folder, *WORDS) as process:
+        until(under_way(folder, '2'))
+        process.kill()
+        process.wait()
+        assert plan_in(folder).step('2').status is TaskStatus.in_progress
+        write(folder, 'go', '')
+        again = planctl(folder, *AGAIN, '--json')
+    assert again.returncode == 0, again.stderr
+    assert 'taking over from run' in again.stderr
+    assert [step['id'] for step in json.loads(again.stdout)['completed']] == ['2', '3']
+    assert (folder / 'log').read_text().split() == ['first', 'last']
+
+
+def test_kill_9_at_any_moment_loses_nothing_and_does_nothing_twice(folder: Path) -> None:
+    count, pick = 12, random.Random(7)
+    checklist = '\n'.join(f'{at}. step `sleep 0.02; echo {at} >> log`' for at in range(1, count + 1))
+    planned = planctl(folder, 'run', checklist, '--plan-only', '--agent', 'agents:agent')
+    assert planned.returncode == 0, planned.stderr
+    for _ in range(4):
+        done = plan_in(folder).progress.completed
+        goal = done + pick.randint(1, 2)
+        with started(folder, '--agent', 'agents:agent') as process:
+            until(lambda goal=goal: plan_in(folder).progress.completed >= goal)  # type: ignore[misc]
+            process.kill()
+            process.wait()
+        plan = plan_in(folder)
+        assert plan.progress.completed >= goal
+        assert plan.progress.total == count
+    assert planctl(folder, *AGAIN).returncode == 0
+    assert plan_in(folder).progress.completed == count
+    ran = [int(line) for line in (folder / 'log').read_text().split()]
+    assert set(ran) == set(range(1, count + 1))
+    # A step that was cut off between its command and its tick is run again; one that was completed never is.
+    assert len(ran) <= count + 4
+    assert ran == sorted(ran)
+
+
+def test_two_runs_on_one_session(folder: Path) -> None:
+    with started(folder, *WORDS) as process:
+        until(under_way(folder, '2'))
+        second = planctl(folder, *AGAIN)
+        assert second.returncode == 4
+        assert second.stdout == ''
+        assert "another run works on session 'default': run " in second.stderr
+        assert f'process {process.pid} on' in second.stderr
+        other = planctl(folder, 'run', '1. a', '--plan-first', '--session', 'other', '--agent', 'agents:agent')
+        assert other.returncode == 0, other.stderr
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def test_what_a_person_does_meanwhile_counts(folder: Path) -> None:
+    with started(folder, *WORDS) as process:
+        until(under_way(folder, '2'))
+        assert planctl(folder, 'add', 'by hand').returncode == 0
+        assert planctl(folder, 'cancel', '3').returncode == 0
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    write(folder, 'go', '')
+    assert planctl(folder, *AGAIN).returncode == 0
+    assert [(step.id, step.status.value) for step in plan_in(folder).steps] == [
+        ('1', 'completed'),
+        ('2', 'completed'),
+        ('3', 'cancelled'),
+        ('4', 'completed'),
+    ]
+
+
+# --- What a run costs to start --------------------------------------------------------------------------------------
+
+LOADED = """
+import sys
+from planctl.cli.app import run
+status = run({words!r})
+print(status, *sorted(name for name in sys.modules if '.' not in name), file=sys.stderr)
+"""
+
+
+def loaded(folder: Path, *words: str) -> tuple[str, set[str]]:
+    done = subprocess.run(
+        [sys.executable, '-c', LOADED.format(words=list(words))],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    status, *names = done.stderr.splitlines()[-1].split()
+    return status, set(names)
+
+
+def test_a_run_imports_no_provider_that_it_does_not_use(tmp_path: Path) -> None:
+    status, names = loaded(tmp_path, 'run', '1. a', '--plan-first', '--model', 'offline')
+    assert status == '0'
+    assert 'pydantic_ai' in names
+    assert not names & {'openai', 'anthropic', 'google', 'groq', 'mistralai', 'boto3', 'rich', 'pydantic_ai_harness'}
+
+
+def test_what_is_wrong_with_the_words_is_said_without_importing_an_agent(tmp_path: Path) -> None:
+    for words in (['run', ''], ['run'], ['run', '--help']):
+        _, names = loaded(tmp_path, *words)
+        assert not names & {'pydantic_ai', 'pydantic', 'openai', 'anthropic'}, words
+
+
+def test_the_root_is_this_checkout() -> None:
+    assert (ROOT / 'planctl' / '__init__.py').exists()
