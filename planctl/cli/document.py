@@ -43,6 +43,24 @@ ITEM_FIELDS: Mapping[str, str] = {
 }
 """The fields of an item, in order."""
 
+WHERE_FIELDS: Mapping[str, str] = {
+    'schema': FIELDS['schema'],
+    'kind': 'where',
+    'session': 'the session that is meant',
+    'database': 'the absolute path of the database',
+    'table': 'the table in it',
+    'actor': 'who acts',
+}
+"""The fields of the answer of `where`, in order."""
+
+ERROR_FIELDS: Mapping[str, str] = {
+    'code': 'what went wrong; stable, while the words of the message are not',
+    'message': 'what happened and why, on one line',
+    'ids': 'the steps that it is about, those that stand in the way last',
+    'hint': 'what to do next, or null',
+}
+"""The fields of `error` in the line that stderr gets instead of an answer, in order."""
+
 COUNTS = ('total', 'open', 'resolved', 'pending', 'in_progress', 'blocked', 'completed', 'cancelled')
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from planctl.cli.output import complain, dump, flags
@@ -18,6 +19,19 @@ STORAGE = 5
 UNFINISHED = 6
 AGENT = 7
 INTERRUPTED = 130
+
+MEANINGS: Mapping[int, str] = {
+    DONE: 'done; also when the reader of a pipe has gone',
+    INTERNAL: 'internal error',
+    USAGE: 'usage, blank text, an id or a session name that cannot be one',
+    NOT_FOUND: 'no such database, session or step, no step to be had, or an ambiguous id',
+    REFUSED: 'refused by the rules of the plan, a claim that was lost, another run on the session, unsupported',
+    STORAGE: 'the database failed, its driver is missing, or the answer could not be written',
+    UNFINISHED: 'the plan is not finished (`show --check`, `run`)',
+    AGENT: 'model, provider, key, agent file, or a missing extra',
+    INTERRUPTED: 'interrupted',
+}
+"""Every exit status and what it means."""
 
 _STATUS: tuple[tuple[type[PlanctlError], int], ...] = (
     (InputError, USAGE),

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from planctl.cli.database import actor_of, read
+from planctl.cli.failure import DONE, UNFINISHED
 from planctl.cli.ids import resolve_all
 from planctl.cli.output import emit, emit_json, is_terminal
 from planctl.cli.settings import Settings
@@ -53,7 +54,7 @@ def show(
         rows = _rows(settings, plan, named, tree=tree, ready=ready, is_open=is_open, statuses=statuses)
         in_detail = bool(named) and not tree
         _show(settings, plan, rows, 'json' if settings.json else output, in_detail=in_detail)
-    return 6 if check and not plan.progress.finished else 0
+    return UNFINISHED if check and not plan.progress.finished else DONE
 
 
 def _statuses(given: str) -> frozenset[TaskStatus]:

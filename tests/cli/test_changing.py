@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cli_helpers import Cli, Outcome, fill, store
+from cli_helpers import Cli, Outcome, fill, process, store
 
 from planctl.core import drive
 from planctl.operations import Add, SetStatus
@@ -85,6 +85,16 @@ def test_the_objective_and_the_brief_belong_to_the_session(cli: Cli) -> None:
     document = cli.json('show')
     assert (document['objective'], document['brief'], document['state']) == ('Ship it', 'Two\nlines', 'empty')
     assert cli.ok('edit', '--objective', 'Ship it').out == 'nothing to change\n'
+
+
+def test_long_texts_come_from_stdin(cli: Cli) -> None:
+    fill(cli.folder / 'plan.db', 'One')
+    process('edit', '--brief', '-', cwd=cli.folder, stdin='# Notes\n\n\tone\r\ntwo\n')
+    process('edit', '1', '--content', '-', cwd=cli.folder, stdin='Uno\ndos\n')
+    document = cli.json('show')
+    assert document['brief'] == '# Notes\n\n    one\ntwo'
+    assert document['items'][0]['content'] == 'Uno dos'
+    assert process('edit', '1', '--content', '-', cwd=cli.folder, stdin='\n').status == 2
 
 
 def test_a_dependency_on_a_step_that_is_gone_can_be_dropped(cli: Cli) -> None:

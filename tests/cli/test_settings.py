@@ -85,6 +85,20 @@ def test_debug_adds_the_traceback(cli: Cli) -> None:
     assert 'DatabaseNotFound' in cli('done', 'x', '--debug', '--json').error['traceback']
 
 
+def test_every_error_has_its_status() -> None:
+    from planctl import errors
+    from planctl.cli.failure import INTERNAL, MEANINGS, status_of
+
+    def leaves(kind: type[errors.PlanctlError]) -> list[type[errors.PlanctlError]]:
+        return [kind, *(leaf for below in kind.__subclasses__() for leaf in leaves(below))]
+
+    named = [kind for kind in leaves(errors.PlanctlError) if kind.__module__ == 'planctl.errors']
+    assert len(named) > 25
+    for kind in named:
+        assert status_of(kind()) in MEANINGS
+        assert (status_of(kind()) == INTERNAL) == (kind is errors.PlanctlError)
+
+
 def test_what_nobody_foresaw_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from planctl.cli import reading
 

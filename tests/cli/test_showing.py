@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import Cli, store
 
-from planctl.cli.document import COUNTS, FIELDS, ITEM_FIELDS
+from planctl.cli.document import COUNTS, ERROR_FIELDS, FIELDS, ITEM_FIELDS, WHERE_FIELDS
 from planctl.core import drive
 from planctl.operations import Add, Claim, Describe, SetStatus
 from planctl.plan import TaskStatus
@@ -145,6 +145,8 @@ def test_json_has_the_fields_that_are_documented(plan: Cli) -> None:
     assert [item['id'] for item in document['items'] if item['ready']] == ['2', '3']
     assert document == plan.ok('show', '-o', 'json').document
     assert list(plan.json('done', '3')) == list(FIELDS)
+    assert list(plan.json('where')) == list(WHERE_FIELDS)
+    assert list(plan('done', 'nope', '--json').error) == list(ERROR_FIELDS)
 
 
 def test_times_are_utc(cli: Cli) -> None:
