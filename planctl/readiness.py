@@ -41,7 +41,7 @@ def available(plan: Plan, actor: str | None, now: float) -> tuple[Ready, ...]:
             continue
         if step.parent_id is not None and work.nearest(step.id, waits, known) is not None:
             continue
-        if work.open_children(step.id):
+        if work.children(step.id) and work.open_children(step.id):
             parents.append(Ready(step, open_children=True))
         else:
             leaves.append(Ready(step))

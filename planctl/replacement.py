@@ -120,33 +120,38 @@ class _Replacement:
         return step_id
 
     def _put(self, at: int) -> None:
-        step_id = self.ids[at]
+        step_id, item = self.ids[at], self.items[at]
         step = self.work.steps[step_id]
-        stated = _stated(self.items[at], self.texts[at], self.aliases)
-        if step_id not in self.fresh:
-            self._leave_out_what_is_not_meant(step, stated)
+        is_new = step_id in self.fresh
+        stated = _stated(item, self.texts[at], self.aliases)
+        if not is_new:
+            stated = self._meant(step, stated)
             self._merge(step, stated)
         status = stated.pop('status', step.status)
-        self.work.put(replace(step, **stated))
+        if stated:
+            self.work.put(replace(step, **stated))
         # A start that is only restated is no change, but the note of several in progress speaks of it too.
-        if step_id in self.fresh or status is not step.status or status is TaskStatus.in_progress:
+        if is_new or status is not step.status or item.status is TaskStatus.in_progress:
             self.judgement.move(self.work.steps[step_id], status)
 
-    def _leave_out_what_is_not_meant(self, step: Step, stated: dict[str, Any]) -> None:
+    def _meant(self, step: Step, stated: dict[str, Any]) -> dict[str, Any]:
+        """Return what an item states of a step that stays and that differs from how it reads."""
+        meant = {name: value for name, value in stated.items() if value != getattr(step, name)}
         for name in ('content', 'active_form'):
             # Text of another program reads as it would be stored: to restate it is no change.
-            if stated.get(name) == clean(getattr(step, name)):
-                del stated[name]
+            if meant.get(name) == clean(getattr(step, name)):
+                del meant[name]
         if self.plain:
             # The writer knows nothing of these, so that it cannot mean to change them.
-            stated.pop('parent_id', None)
-            stated.pop('depends_on', None)
-            if step.status is TaskStatus.blocked and stated.get('status') is TaskStatus.pending:
-                del stated['status']
+            meant.pop('parent_id', None)
+            meant.pop('depends_on', None)
+            if step.status is TaskStatus.blocked and meant.get('status') is TaskStatus.pending:
+                del meant['status']
+        return meant
 
     def _merge(self, step: Step, stated: dict[str, Any]) -> None:
         """Take out of `stated` what the writer did not change and another did; remark where both did."""
-        if self.base is None or self.base.get(step.id) == fingerprint(step):
+        if not stated or self.base is None or self.base.get(step.id) == fingerprint(step):
             return
         shown = self.shown.get(step.id, _UNSEEN)
         theirs, own = field_marks(step), field_marks(replace(step, **stated))
