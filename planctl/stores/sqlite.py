@@ -74,7 +74,7 @@ class SqlitePlanStore(BaseStore):
     async def read(self) -> Plan:
         """Return the plan; an empty one when there is no file yet."""
         try:
-            return await self._call(lambda file, _: file.read())
+            return await self._call(lambda file, given_up: file.read(given_up))
         except DatabaseNotFound:
             return Plan(session=self.session)
 

@@ -20,8 +20,8 @@ from planctl.stores.sqlite_open import (
     explained,
     identity,
     is_blank,
-    open_for_reading,
     open_for_writing,
+    read_from,
 )
 from planctl.stores.sqlite_rows import Rows
 from planctl.stores.sqlite_tables import HARNESS_TABLE, check_own_table
@@ -63,20 +63,16 @@ class PlanFile:
         self._journal: Journal | None = journal
         self._writer: _Writer | None = None
 
-    def read(self) -> Plan:
+    def read(self, given_up: Callable[[], bool] | None = None) -> Plan:
         """Return one snapshot; an empty plan of revision 0 when the session was never written.
 
         Creates and changes nothing. Raises `DatabaseNotFound` and `StorageError`.
         """
         with explained(self.path, self._wait):
-            patience = Patience(self._wait)
+            patience = Patience(self._wait, given_up)
             if (writer := self._current()) is not None:
-                return _read(writer.connection, writer.rows, patience)
-            connection = open_for_reading(os.path.realpath(self.path), patience)
-            try:
-                return _read(connection, self._rows(connection), patience)
-            finally:
-                connection.close()
+                return patience.attempt(lambda: _read(writer.connection, writer.rows))
+            return read_from(os.path.realpath(self.path), patience, lambda db: _read(db, self._rows(db)))
 
     def transact(
         self,
@@ -163,16 +159,13 @@ class _Writer:
     file: tuple[int, int] | None
 
 
-def _read(connection: sqlite3.Connection, rows: Rows, patience: Patience) -> Plan:
-    def once() -> Plan:
-        connection.execute('BEGIN')
-        try:
-            return rows.read()
-        finally:
-            if connection.in_transaction:
-                connection.execute('ROLLBACK')
-
-    return patience.attempt(once)
+def _read(connection: sqlite3.Connection, rows: Rows) -> Plan:
+    connection.execute('BEGIN')
+    try:
+        return rows.read()
+    finally:
+        if connection.in_transaction:
+            connection.execute('ROLLBACK')
 
 
 class SqliteFile(BaseStore):

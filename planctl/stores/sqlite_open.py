@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from planctl.errors import DamagedStore, DatabaseNotFound, InputError, StorageError, StoreUnavailable
@@ -16,9 +17,7 @@ T = TypeVar('T')
 
 Journal: TypeAlias = Literal['wal', 'delete']
 
-_MAGIC = b'SQLite format 3\0'
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
-_DAMAGED = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT)
 # WAL needs memory that all processes share, which these do not give, or not between machines.
 _NETWORK = (
     *('9p', 'afs', 'beegfs', 'ceph', 'cifs', 'drvfs', 'gfs2', 'gpfs', 'lustre', 'nfs', 'nfs4', 'ocfs2', 'prl_fs'),
@@ -49,12 +48,21 @@ class Patience:
             try:
                 return call()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in _BUSY or time.monotonic() >= self._end:
+                if getattr(error, 'sqlite_errorcode', 0) & 0xFF not in _BUSY or self.over:
                     raise
-            from random import uniform  # Seldom needed, and it costs a plan command three milliseconds.
+            self.pause()
 
-            time.sleep(uniform(self._pause / 4, self._pause))  # noqa: S311 - it guards nothing
-            self._pause = min(self._pause * 2, 0.01)
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return time.monotonic() >= self._end
+
+    def pause(self) -> None:
+        """Wait a little, each time a little longer, never the same for two writers."""
+        from random import uniform  # Seldom needed, and it costs a plan command three milliseconds.
+
+        time.sleep(uniform(self._pause / 4, self._pause))  # noqa: S311 - it guards nothing
+        self._pause = min(self._pause * 2, 0.01)
 
     def check(self) -> None:
         """Raise `StoreUnavailable` when the caller gave up."""
@@ -79,8 +87,10 @@ def _meaning(error: sqlite3.Error, path: str, wait: float) -> StorageError:
         return StoreUnavailable(
             f'{path} is locked: another process has held it for {wait:g} s', hint='try again when it has finished'
         )
-    if code in _DAMAGED:
-        return DamagedStore(f'{path} is not a SQLite database, or a damaged one ({error})')
+    if code == sqlite3.SQLITE_NOTADB:
+        return DamagedStore(f'{path} is not a SQLite database')
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT):
+        return DamagedStore(f'{path} is damaged: {error}')
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH):
         return StorageError(f'{path} is read-only: the file or its folder cannot be written')
     if code == sqlite3.SQLITE_CANTOPEN:
@@ -118,23 +128,54 @@ def is_blank(path: str) -> bool:
         return True
 
 
-def open_for_reading(path: str, patience: Patience) -> sqlite3.Connection:
-    """Open a database so that nothing is created, changed or left behind.
+def read_from(path: str, patience: Patience, work: Callable[[sqlite3.Connection], T]) -> T:
+    """Return what `work` returns on a connection that creates, changes and leaves behind nothing.
 
-    `DatabaseNotFound` when it is not there, `DamagedStore` when it is none.
+    `DatabaseNotFound` when the file is not there, `DamagedStore` when it is no database.
     """
-    wal = _inspect(path)
-    if wal is None:
-        raise DatabaseNotFound(f'there is no database at {path}')
-    writable = os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)
-    if not wal or (writable and not os.path.exists(f'{path}-wal')):
-        # The last to close takes away what it put beside the file; a connection for reading alone would leave it.
-        return _connect(path, 'mode=rw', patience, 'PRAGMA query_only = 1')
-    if os.path.exists(f'{path}-wal'):
-        # Somebody writes, or was killed: with `rw` our close could do their clearing up.
-        return _connect(path, 'mode=ro', patience)
-    # Nobody writes and we cannot put anything beside it.
-    return _connect(path, 'mode=ro&immutable=1', patience)
+    while True:
+        if not _inspect(path):
+            raise DatabaseNotFound(f'there is no database at {path}')
+        before = _beside(path)
+        immutable = False
+        if before.wal:
+            # Somebody writes, or was killed: with `rw` our close could do their clearing up.
+            connection = _connect(path, 'mode=ro', patience)
+        elif before.journal or (os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)):
+            # The last to close takes away what it put beside the file; a connection for reading alone would leave it.
+            connection = _connect(path, 'mode=rw', patience, 'PRAGMA query_only = 1')
+        else:
+            # Nobody writes, and we may not put anything beside it. SQLite then looks at no lock, so we look twice.
+            immutable = True
+            connection = _connect(path, 'mode=ro&immutable=1', patience)
+        try:
+            found = patience.attempt(lambda connection=connection: work(connection))
+        except (sqlite3.Error, StorageError):
+            if not immutable or before == _beside(path):
+                raise
+        else:
+            if not immutable or before == _beside(path):
+                return found
+        finally:
+            connection.close()
+        if patience.over:
+            raise StoreUnavailable(f'{path} is being written to all the time')
+        patience.pause()
+
+
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What tells that somebody writes to a database, or wrote in between: times, sizes and the files beside it."""
+
+    changed: int
+    size: int
+    wal: bool
+    journal: bool
+
+
+def _beside(path: str) -> _Beside:
+    found = os.stat(path)
+    return _Beside(found.st_mtime_ns, found.st_size, os.path.exists(f'{path}-wal'), os.path.exists(f'{path}-journal'))
 
 
 def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> sqlite3.Connection:
@@ -144,13 +185,13 @@ def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> 
     one that is there is left as it is unless `journal` is given.
     """
     there = _inspect(path)
-    if there is None and not os.path.isdir(folder := os.path.dirname(path)):
+    if not there and not os.path.isdir(folder := os.path.dirname(path)):
         raise StorageError(f'there is no folder {folder} to put the database in')
-    if there is not None and not os.access(path, os.W_OK):
+    if there and not os.access(path, os.W_OK):
         # SQLite would open it for reading, and leave a log beside it that is of no use to anybody.
         raise StorageError(f'{path} is read-only: no permission to write to it')
     fresh = is_blank(path)
-    connection = _connect(path, 'mode=rwc' if there is None else 'mode=rw', patience)
+    connection = _connect(path, 'mode=rw' if there else 'mode=rwc', patience)
     try:
         if journal is not None:
             _set_journal(connection, journal, path, patience)
@@ -187,25 +228,24 @@ def _connect(path: str, how: str, patience: Patience, *pragmas: str) -> sqlite3.
     return connection
 
 
-def _inspect(path: str) -> bool | None:
-    """Return whether the database keeps a write-ahead log, `None` when it is not there; `DamagedStore` for others."""
+def _inspect(path: str) -> bool:
+    """Return whether there is a file that can be a database; `DamagedStore` when something else is there.
+
+    Never opens it: closing a file gives up every lock that this process has on it, those of SQLite too.
+    """
     try:
-        kind = os.stat(path).st_mode
-        if stat.S_ISDIR(kind):
-            raise DamagedStore(f'{path} is a folder, not a database')
-        if not stat.S_ISREG(kind):
-            raise DamagedStore(f'{path} is not a regular file')
-        with open(path, 'rb', buffering=0) as file:
-            head = file.read(100)
+        found = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except OSError as error:
         raise StorageError(f'{path} cannot be read: {error.strerror or error}') from error
-    if not head:
-        return False
-    if not head.startswith(_MAGIC) or len(head) < 100:
+    if stat.S_ISDIR(found.st_mode):
+        raise DamagedStore(f'{path} is a folder, not a database')
+    if not stat.S_ISREG(found.st_mode):
+        raise DamagedStore(f'{path} is not a regular file')
+    if 0 < found.st_size < 512:  # The smallest page; SQLite takes a file of a few bytes for an empty one.
         raise DamagedStore(f'{path} is not a SQLite database')
-    return head[18] == 2
+    return True
 
 
 def on_network(folder: str, mounts: str = '/proc/self/mountinfo') -> bool:

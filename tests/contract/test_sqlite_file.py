@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -145,17 +146,83 @@ def test_somebody_who_may_only_read_reads(
     assert state(open_folder)['plan.db'] == before['plan.db']
 
 
+WRITER = """
+import sqlite3, sys
+writer = sqlite3.connect(sys.argv[1], isolation_level=None)
+writer.execute("UPDATE plan_items SET content = 'changed'")
+writer.execute('BEGIN IMMEDIATE')
+writer.execute("UPDATE plan_items SET content = 'not yet'")
+print('writing', flush=True)
+sys.stdin.readline()
+"""
+
+
+@contextmanager
+def another_writer(path: Path) -> Iterator[None]:
+    """A process that has changed the plan and is in the middle of changing it again."""
+    process = subprocess.Popen(
+        [sys.executable, '-c', WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == 'writing\n'
+    yield
+    process.communicate('\n')
+
+
 def test_reading_while_another_process_writes_leaves_its_files(tmp_path: Path) -> None:
     write(tmp_path / 'plan.db', Add('one'))
-    writer = sqlite3.connect(tmp_path / 'plan.db', isolation_level=None)
-    writer.execute("UPDATE plan_items SET content = 'changed'")
-    writer.execute('BEGIN IMMEDIATE')
-    before = state(tmp_path)
-    assert [step.content for step in read(tmp_path / 'plan.db').steps] == ['changed']
-    assert state(tmp_path).keys() == before.keys() == {'plan.db', 'plan.db-wal', 'plan.db-shm'}
-    assert state(tmp_path)['plan.db-wal'] == before['plan.db-wal']
-    writer.execute('ROLLBACK')
-    writer.close()
+    with another_writer(tmp_path / 'plan.db'):
+        before = state(tmp_path)
+        assert [step.content for step in read(tmp_path / 'plan.db').steps] == ['changed']
+        assert state(tmp_path).keys() == before.keys() == {'plan.db', 'plan.db-wal', 'plan.db-shm'}
+        assert state(tmp_path)['plan.db-wal'] == before['plan.db-wal']
+
+
+@pytest.mark.parametrize('journal', ['wal', 'delete'])
+def test_reading_gives_up_no_lock_of_the_same_process(journal: Any, tmp_path: Path) -> None:
+    path = tmp_path / 'plan.db'
+    write(path, Add('one'), journal=journal)
+    mine = sqlite3.connect(path, isolation_level=None)
+    mine.execute('BEGIN IMMEDIATE')
+    read(path)
+    with pytest.raises(StoreUnavailable):
+        write(path, Add('two'), wait=0)
+    # Locks belong to processes: only another one can tell whether this one still has its own.
+    code = (
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None).execute('BEGIN IMMEDIATE')"
+    )
+    done = subprocess.run([sys.executable, '-c', code, str(path)], capture_output=True, text=True)
+    assert 'database is locked' in done.stderr
+    mine.close()
+
+
+@pytest.mark.parametrize('change', ['a log', 'the file'])
+def test_somebody_who_may_only_read_reads_again_when_somebody_wrote_meanwhile(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / 'plan.db'
+    write(path, Add('one'), journal='wal' if change == 'a log' else 'delete')
+    with ExitStack() as stack:
+        monkeypatch.setattr(os, 'access', lambda *_: False)
+        connect = sqlite3.connect
+        opened: list[str] = []
+
+        def interrupted(name: str, **options: Any) -> sqlite3.Connection:
+            connection = connect(name, **options)
+            opened.append(name.partition('?')[2])
+            if len(opened) == 1 and change == 'a log':
+                stack.enter_context(another_writer(path))
+            elif len(opened) == 1:
+                code = f'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("{CHANGE}"); c.commit()'
+                subprocess.run([sys.executable, '-c', code, str(path)], check=True)
+            return connection
+
+        monkeypatch.setattr(sqlite3, 'connect', interrupted)
+        assert [step.content for step in read(path).steps] == ['changed']
+    assert opened == ['mode=ro&immutable=1', 'mode=ro' if change == 'a log' else 'mode=ro&immutable=1']
+
+
+CHANGE = "UPDATE plan_items SET content = 'changed'"
 
 
 def test_a_database_that_is_not_there_is_not_made_by_reading_or_by_what_is_refused(tmp_path: Path) -> None:
@@ -331,10 +398,9 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / 'real').mkdir()
     (tmp_path / 'link.db').symlink_to(tmp_path / 'real' / 'plan.db')
     write(tmp_path / 'link.db', Add('one'))
-    writer = sqlite3.connect(tmp_path / 'real' / 'plan.db', isolation_level=None)
-    writer.execute("UPDATE plan_items SET content = 'changed'")
-    assert read(tmp_path / 'link.db').steps[0].content == 'changed'
-    writer.close()
+    with another_writer(tmp_path / 'real' / 'plan.db'):
+        assert read(tmp_path / 'link.db').steps[0].content == 'changed'
+    assert os.listdir(tmp_path / 'real') == ['plan.db']
 
 
 # --- What is refused ------------------------------------------------------------------------------------------
