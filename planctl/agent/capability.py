@@ -20,7 +20,7 @@ from pydantic_ai.toolsets import AgentToolset
 from planctl.agent.access import perform, view
 from planctl.agent.answers import Applied, Refusal, View
 from planctl.agent.events import events_of
-from planctl.agent.guidance import guidance
+from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
 from planctl.agent.seen import Seen
@@ -153,7 +153,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         """Return the guidance: static, so that it stays in the cached prefix, and naming only registered tools."""
         if self.guidance is not None:
             return self.guidance or None
-        return guidance(self.tool_names, inject=self.inject) or None
+        return guidance_for(self.tool_names, inject=self.inject) or None
 
     @property
     def tool_names(self) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from planctl.agent import prompts
 
 
-def guidance(names: Mapping[str, str], *, inject: bool) -> str:
+def guidance_for(names: Mapping[str, str], *, inject: bool) -> str:
     """Return what the instructions say of planning; `names` maps the registered tools to what they are called.
 
     Empty without tools. Nothing in it changes during a run, so that it stays in the cached prefix.

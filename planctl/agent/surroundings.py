@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic_ai.capabilities import (
     AbstractCapability,
     CombinedCapability,
+    Hooks,
     Instrumentation,
     PrefixTools,
     WrapperCapability,
@@ -30,11 +31,17 @@ def needs_barrier(ctx: RunContext[Any], mine: AbstractCapability[Any]) -> bool:
     of them, and an engine that replays tools numbers their steps as they start; only there is a barrier worth its
     price, which is that no other tool of the response runs beside it.
     """
-    return any(
-        not isinstance(leaf, (type(mine), Instrumentation, CombinedCapability))  # A combination's parts are leaves too.
-        and any(getattr(type(leaf), hook) is not getattr(AbstractCapability, hook) for hook in _HOOKS)
-        for leaf in leaves_of(ctx.root_capability)
-    ) or _replays_tools(ctx)
+    return any(_delays_tools(leaf, mine) for leaf in leaves_of(ctx.root_capability)) or _replays_tools(ctx)
+
+
+def _delays_tools(leaf: AbstractCapability[Any], mine: AbstractCapability[Any]) -> bool:
+    if isinstance(leaf, (type(mine), Instrumentation, CombinedCapability)):  # A combination's parts are leaves too.
+        return False
+    if type(leaf) is Hooks:
+        # It has every hook and calls what was registered; an event listener of the agent is one of these.
+        registered = cast('dict[str, object] | None', getattr(leaf, '_registry', None))
+        return registered is None or any(registered.get(hook) for hook in _HOOKS)
+    return any(getattr(type(leaf), hook) is not getattr(AbstractCapability, hook) for hook in _HOOKS)
 
 
 def leaves_of(root: AbstractCapability[Any] | None) -> list[AbstractCapability[Any]]:

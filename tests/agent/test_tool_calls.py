@@ -8,9 +8,17 @@ from unittest.mock import MagicMock
 import pytest
 from agent_scripts import Script, answers, call
 from pydantic_ai import Agent
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, Hooks
 
-from planctl import InMemoryPlanStore, PlanItem, Planning, PlanningToolset, PlanStatusUpdate, SqlitePlanStore
+from planctl import (
+    InMemoryPlanStore,
+    PlanCreatedEvent,
+    PlanItem,
+    Planning,
+    PlanningToolset,
+    PlanStatusUpdate,
+    SqlitePlanStore,
+)
 from planctl.agent.prompts import CORE_TOOLS
 from planctl.core import apply
 from planctl.operations import Add
@@ -125,8 +133,22 @@ async def test_a_hook_of_another_capability_that_suspends_does_not_change_the_or
 
 async def test_without_such_a_hook_plan_tools_are_no_barrier_for_others():
     script = Script([])
-    await outcomes(script, Planning().prefix_tools('p'))
+    agent = script.agent(Planning().prefix_tools('p'), Hooks(before_model_request=lambda ctx, request: request))
+
+    @agent.on_event(PlanCreatedEvent)
+    async def listen(ctx, event): ...
+
+    await agent.run('go')
     assert not any(tool.sequential for tool in script.requests[0][1].function_tools)
+
+
+async def test_a_registered_hook_around_tools_makes_them_one():
+    async def before(ctx, *, call, tool_def, args):
+        return args
+
+    script = Script([])
+    await outcomes(script, Planning(), Hooks(before_tool_execute=before))
+    assert all(tool.sequential for tool in script.requests[0][1].function_tools)
 
 
 # --- Slips ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,171 @@
+"""Whole-plan writes of a model whose plan somebody else changes meanwhile: what becomes of it, and what is said."""
+
+from __future__ import annotations
+
+from agent_scripts import Script, answers, call
+
+from planctl import InMemoryPlanStore, Planning
+from planctl.agent.seen import Seen
+from planctl.change import difference
+from planctl.core import apply
+from planctl.operations import Add, Edit, Remove, SetStatus
+from planctl.plan import Step, TaskStatus, fingerprint
+
+
+async def meanwhile(store, items, *operations, **options) -> tuple[str, Script]:
+    """Return the answer to `write_plan(items)` when the operations come between the model's reading and its call."""
+    script = Script([[call('write_plan', items=items)]])
+    async with script.agent(Planning(store=store, **options)).iter('go') as run:
+        async for node in run:
+            if type(node).__name__ == 'CallToolsNode' and len(script.requests) == 1:
+                await apply(store, *operations, actor='mai')
+    ((_, text),) = answers(run.result.all_messages())
+    return text, script
+
+
+async def three() -> InMemoryPlanStore:
+    store = InMemoryPlanStore()
+    await apply(store, Add('a'), Add('b'), Add('c'))
+    return store
+
+
+def contents(plan) -> list[tuple[str, str, str]]:
+    return [(step.id, step.content, step.status.value) for step in plan.steps]
+
+
+SAME = [{'id': '1', 'content': 'a'}, {'id': '2', 'content': 'b'}, {'id': '3', 'content': 'c'}]
+
+
+async def test_what_the_model_only_repeats_stays_as_the_other_made_it():
+    store = await three()
+    done = SetStatus('2', TaskStatus.completed)
+    text, script = await meanwhile(store, SAME, Edit('1', content='a, reworded'), done)
+    assert contents(await store.read()) == [
+        ('1', 'a, reworded', 'pending'),
+        ('2', 'b', 'completed'),
+        ('3', 'c', 'pending'),
+    ]
+    assert 'You only repeated what somebody else had changed meanwhile, so theirs stands: ' in text
+    assert 'step 1 content "a, reworded"' in text
+    # Once said, it is not said again.
+    assert 'a, reworded (changed' not in script.reminder(1)
+
+
+async def test_where_both_changed_a_field_the_model_wins_and_is_told():
+    store = await three()
+    items = [{'id': '1', 'content': 'mine'}, *SAME[1:]]
+    text, _ = await meanwhile(store, items, Edit('1', content='theirs'))
+    assert contents(await store.read())[0] == ('1', 'mine', 'pending')
+    assert 'Somebody else had changed this too; yours stands, theirs was: step 1 content "theirs".' in text
+
+
+async def test_what_another_removed_stays_removed():
+    store = await three()
+    text, _ = await meanwhile(store, SAME, Remove('2'))
+    assert [step.id for step in (await store.read()).steps] == ['1', '3']
+    assert 'Not brought back, since somebody else removed them meanwhile: 2.' in text
+
+
+async def test_what_another_added_or_changed_is_kept_when_it_is_left_out():
+    store = await three()
+    text, _ = await meanwhile(store, SAME[:1], Add('by hand'), Edit('2', content='b, changed'))
+    assert contents(await store.read()) == [
+        ('1', 'a', 'pending'),
+        ('2', 'b, changed', 'pending'),
+        ('4', 'by hand', 'pending'),
+    ]
+    assert 'they were added or changed since you saw the plan: 2 (b, changed), 4 (by hand).' in text
+    assert 'Removed although open, because the list left them out: 3 (c).' in text
+
+
+async def test_a_plan_that_was_empty_is_a_base_too():
+    store = InMemoryPlanStore()
+    text, _ = await meanwhile(store, [{'content': 'mine'}], Add('by hand'))
+    assert [step.content for step in (await store.read()).steps] == ['by hand', 'mine']
+    assert 'Kept although' in text
+
+
+async def test_without_the_reminder_the_list_is_the_plan():
+    store = await three()
+    text, _ = await meanwhile(store, SAME[:1], Add('by hand'), inject=False)
+    assert [step.content for step in (await store.read()).steps] == ['a']
+    assert 'because the list left them out: 2 (b), 3 (c), 4 (by hand).' in text
+
+
+async def test_steps_that_no_line_showed_are_kept():
+    store = InMemoryPlanStore()
+    await apply(store, *(Add(f'step {number}') for number in range(1, 61)))
+    script = Script([[call('write_plan', items=[{'id': '1', 'content': 'step 1'}])]])
+    result = await script.agent(Planning(store=store)).run('go')
+    assert [step.id for step in (await store.read()).steps] == ['1', *(str(number) for number in range(41, 61))]
+    assert 'Kept although' in answers(result.all_messages())[0][1]
+    # After reading the whole plan it has seen them.
+    script = Script([[call('read_plan')], [call('write_plan', items=[{'id': '1', 'content': 'step 1'}])]])
+    await script.agent(Planning(store=store)).run('go')
+    assert [step.id for step in (await store.read()).steps] == ['1']
+
+
+# --- What counts as seen ----------------------------------------------------------------------------------------
+
+A, B = Step('a', 'one'), Step('b', 'two')
+
+
+def marks(*steps: Step) -> list[tuple[str, str]]:
+    return [(step.id, fingerprint(step)) for step in steps]
+
+
+def base(seen: Seen) -> dict[str, str]:
+    found = seen.base()
+    assert found is not None
+    return dict(found)
+
+
+def test_nothing_shown_is_no_base_and_an_empty_plan_is_one():
+    seen = Seen()
+    seen.answer(marks(A))
+    assert seen.base() is None
+    seen.remind((), (), 1)
+    assert base(seen) == dict(marks(A))
+    empty = Seen()
+    empty.remind((), (), 1)
+    assert empty.base() == ()
+
+
+def test_the_last_reminder_counts_and_answers_until_the_conversation_is_cut():
+    seen = Seen()
+    seen.remind(marks(A), (), 1)
+    seen.answer(marks(B))
+    seen.remind((), [*marks(A), *marks(B)], 3)
+    assert base(seen) == dict(marks(B))
+    seen.remind(marks(A), marks(B), 2)
+    assert base(seen) == dict(marks(A))
+
+
+def test_own_changes_count_as_seen_and_those_on_top_of_others_do_not():
+    seen = Seen()
+    seen.remind(marks(A, B), (), 1)
+    mine = Step('a', 'one', TaskStatus.completed)
+    new = Step('c', 'three')
+    seen.did(difference([A, B], [mine, B, new]))
+    assert base(seen) == dict(marks(mine, B, new))
+    theirs = Step('b', 'two, changed')
+    seen.did(difference([mine, theirs, new], [mine, Step('b', 'two, changed', TaskStatus.completed)]))
+    assert base(seen) == dict(marks(mine, B))
+
+
+def test_a_newer_reminder_beats_an_older_answer():
+    seen = Seen()
+    changed = Step('a', 'changed')
+    seen.remind((), (), 1)
+    seen.answer(marks(A))
+    seen.remind(marks(changed), (), 2)
+    assert base(seen) == dict(marks(changed))
+    seen.remind((), marks(changed), 3)
+    assert base(seen) == dict(marks(changed))
+
+
+def test_a_fingerprint_is_made_once_for_an_object():
+    seen = Seen()
+    assert seen.mark(A) is seen.mark(A)
+    assert seen.mark(Step('a', 'other')) == fingerprint(Step('a', 'other'))
+    assert seen.mark(A) == fingerprint(A)
