@@ -11,6 +11,7 @@ from planctl.cli.answer import added, answer, edited, moved, removed
 from planctl.cli.database import change
 from planctl.cli.ids import resolve, resolve_all
 from planctl.cli.settings import Settings
+from planctl.cli.stdin import read_stdin
 from planctl.errors import BlankText, InputError
 from planctl.operations import Add, Depend, Describe, Edit, Move, Operation, Remove, SetStatus, Undepend
 from planctl.plan import Plan, TaskStatus
@@ -236,24 +237,13 @@ def _place(plan: Plan, before: str | None, after: str | None) -> str | None:
 
 
 def _read(text: str | None) -> str | None:
-    return _stdin() if text == '-' else text
-
-
-def _stdin() -> str:
-    import sys
-
-    stream = sys.stdin
-    if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `<&-`
-        return ''
-    buffer = getattr(stream, 'buffer', None)
-    # Files are UTF-8 whatever the terminal speaks; what is not becomes U+FFFD.
-    return stream.read() if buffer is None else buffer.read().decode('utf-8-sig', 'replace')
+    return read_stdin() if text == '-' else text
 
 
 def _lines() -> list[str]:
     import re
 
-    lines = [line for line in re.split('[\r\n]+', _stdin()) if clean(line)]
+    lines = [line for line in re.split('[\r\n]+', read_stdin()) if clean(line)]
     if not lines:
         raise InputError('there is no step in stdin: it takes one a line')
     return lines

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from planctl.agent.watch import PhaseStarted, PlanChanged, PlanSeen, Requested, RunEvent, Said, ToolCalled
 from planctl.change import Change, StepChange, difference
 from planctl.cli.output import complain
 from planctl.cli.settings import Settings
-from planctl.plan import Plan
+from planctl.plan import Plan, Step
 from planctl.sanitize import clean, shown
 from planctl.text import elapsed, step_line, tree_order
 
@@ -156,14 +157,15 @@ class _Live:
         from planctl.cli.view import PlanView
 
         rows = tree_order(self._plan.steps)
-        room = max(3, self._console.size.height - _AROUND)
         cut = ''
-        if len(rows) > room and self._phase:
-            at = next((at for at, (_, step) in enumerate(rows) if not step.resolved), 0)
-            first = max(0, min(at - room // 3, len(rows) - room))
-            cut = f'steps {first + 1} to {first + room} of {len(rows)}'
-            rows = rows[first : first + room]
-        view: list[RenderableType] = [PlanView(self._plan, time.time(), rows)]
+        if self._phase:
+            first, last = _window(rows, self._console.size.width, max(3, self._console.size.height - _AROUND))
+            if last - first < len(rows):
+                cut = f'steps {first + 1} to {last} of {len(rows)}'
+            rows = rows[first:last]
+        # The first line says what it is about; the rest would leave no room for the steps.
+        plan = replace(self._plan, objective=self._plan.objective.partition('\n')[0])
+        view: list[RenderableType] = [PlanView(plan, time.time(), rows)]
         if cut:
             view.append(Text(cut, 'dim'))
         if self._phase:
@@ -179,6 +181,28 @@ class _Live:
         if self._doing:
             parts.append(self._doing)
         return ' · '.join(parts)
+
+
+def _window(rows: Sequence[tuple[int, Step]], width: int, room: int) -> tuple[int, int]:
+    """Return which rows to show where not all of them fit: those around the first that is open."""
+    heights = [1 + (depth * 2 + len(step.content) + len(step.note) + 30) // max(20, width) for depth, step in rows]
+    if sum(heights) <= room:
+        return 0, len(rows)
+    first = next((at for at, (_, step) in enumerate(rows) if not step.resolved), len(rows) - 1)
+    last, used = first + 1, heights[first]
+    while True:
+        # A third of the room looks back.
+        if first > 0 and used + heights[first - 1] <= room and sum(heights[first - 1 : last]) <= room // 3:
+            first -= 1
+            used += heights[first]
+        elif last < len(rows) and used + heights[last] <= room:
+            used += heights[last]
+            last += 1
+        elif first > 0 and used + heights[first - 1] <= room:
+            first -= 1
+            used += heights[first]
+        else:
+            return first, last
 
 
 def change_lines(change: Change) -> Iterator[str]:

@@ -85,14 +85,13 @@ def run_command(
 
 def _objective(given: str | None) -> str | None:
     """Return the objective; one that is given but says nothing is a usage error."""
-    import sys
-
+    from planctl.cli.stdin import read_stdin
     from planctl.errors import InputError
     from planctl.sanitize import clean_block
 
     if given is None:
         return None
-    text = clean_block(sys.stdin.read() if given == '-' else given)
+    text = clean_block(read_stdin() if given == '-' else given)
     if not text:
         raise InputError('the objective on stdin is empty' if given == '-' else 'the objective is empty')
     return text
@@ -123,6 +122,8 @@ def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model:
     from planctl.agent.watch import Said
     from planctl.cli.live import reporter
 
+    # pydantic-ai greets on terminals; what is there belongs to the plan.
+    os.environ.setdefault('PYDANTIC_AI_NO_BANNER', '1')
     planner = loaded.model_for(planner_model, option='--planner-model') if wanted.plans else None
     executor = None if wanted.plan_only else loaded.model_for(None, option='--model')
     store, where = _store(settings, loaded, create=bool(wanted.objective))

@@ -1,0 +1,107 @@
+"""What a person sees of a run."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from process_helpers import AGENT, environment
+from runner_helpers import write
+
+from planctl.agent.watch import PhaseStarted, PlanChanged, PlanSeen, Said, ToolCalled
+from planctl.cli.live import _Plain, _window, change_lines, tool_line
+from planctl.operations import Add, Edit, Note, Operation, Remove, SetStatus
+from planctl.plan import Plan, Step, TaskStatus
+from planctl.rules import apply
+
+
+def changed(plan: Plan, *operations: Operation) -> PlanChanged:
+    return PlanChanged(apply(plan, operations, actor='me', now=0.0))
+
+
+def test_every_change_that_a_reader_sees_is_one_line() -> None:
+    first = changed(Plan(), Add('a\x1b[2J'), Add('b', depends_on=('1',)))
+    assert list(change_lines(first.change)) == ['added [ ] 1 a�[2J', 'added [!] 2 b (waits for 1)']
+    second = changed(first.change.after, SetStatus('1', TaskStatus.completed, note='why'))
+    assert list(change_lines(second.change)) == ['[x] 1 a�[2J -- why', '[ ] 2 b']
+    third = changed(second.change.after, Remove('1'), Edit('2', 'c'), Note('2', 'n'))
+    assert list(change_lines(third.change)) == ['[ ] 2 c -- n', 'removed [x] 1 a�[2J -- why']
+
+
+def test_a_tool_call_is_one_line_with_its_command() -> None:
+    assert tool_line(ToolCalled('run_command', '{"command": "ls\\n\\u001b[2J"}')) == 'run_command ls �[2J'
+    assert tool_line(ToolCalled('look', '{"path": "x"}')) == 'look {"path": "x"}'
+    assert tool_line(ToolCalled('look', 'no json')) == 'look no json'
+    assert len(tool_line(ToolCalled('look', 'x' * 999))) == 105
+
+
+def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = _Plain()
+    watch(Said('hello'))
+    watch(PhaseStarted('execute', 'm', Plan()))
+    first = changed(Plan(), Add('a'))
+    watch(first)
+    other = changed(first.change.after, SetStatus('1', TaskStatus.completed))
+    watch(PlanSeen(other.change.after))
+    watch(ToolCalled('look', '{}'))
+    out, err = capsys.readouterr()
+    assert out == ''
+    assert err.splitlines() == [
+        'planctl: hello',
+        'planctl: carrying out with m',
+        'added [ ] 1 a',
+        '[x] 1 a (by somebody else)',
+        '    look {}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ('resolved', 'window'), [(0, (0, 10)), (2, (0, 10)), (20, (18, 28)), (39, (30, 40)), (40, (30, 40))]
+)
+def test_a_small_terminal_shows_the_steps_around_the_first_open_one(resolved: int, window: tuple[int, int]) -> None:
+    steps = [Step(str(at), 'x', TaskStatus.completed if at < resolved else TaskStatus.pending) for at in range(40)]
+    assert _window([(0, step) for step in steps], 80, 10) == window
+
+
+def test_a_step_that_takes_more_lines_than_there_are_is_shown_alone() -> None:
+    assert _window([(0, Step('1', 'x' * 5_000)), (0, Step('2', 'y'))], 80, 10) == (0, 1)
+
+
+def test_on_a_terminal_the_plan_is_drawn_while_it_changes_and_stdout_is_the_answer_alone(tmp_path: Path) -> None:
+    write(tmp_path, 'agents.py', AGENT)
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'planctl', 'run', '1. one `true`\n2. two', '--plan-first', '--agent', 'agents:agent'],
+        cwd=tmp_path,
+        env=environment() | {'TERM': 'xterm-256color', 'COLUMNS': '80', 'LINES': '24'},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+    )
+    os.close(slave)
+    drawn = b''
+    while True:
+        try:
+            piece = os.read(master, 65_536)
+        except OSError:  # Linux says so when the other side is closed.
+            break
+        if not piece:
+            break
+        drawn += piece
+    os.close(master)
+    assert process.stdout is not None
+    answer = process.stdout.read().decode()
+    process.stdout.close()
+    assert process.wait(30) == 0
+    text = drawn.decode()
+    assert answer.startswith('This is the offline model')
+    assert answer.count('\n') == 1
+    assert 'carrying out with offline' in text
+    assert '2 of 2 resolved' in text
+    assert text.rstrip().endswith('planctl: finished: the plan is finished: 2 of 2 steps completed')
+    assert text.count('\x1b[?25l') == text.count('\x1b[?25h')
+    assert 'pydantic-ai v' not in text
