@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import finalize
 
 import aiosqlite
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
 
 T = TypeVar('T')
-
-Work: TypeAlias = Callable[[Callable[[], bool]], T]
-"""What a call does on the thread. It is handed a function that says whether its caller has given up."""
 
 
 class SqlitePlanStore(BaseStore):

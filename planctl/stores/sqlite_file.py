@@ -212,14 +212,16 @@ class SqliteFile(BaseStore):
             self._file.close()
 
     async def __aenter__(self) -> Self:
-        self._held += 1
+        with self._lock:
+            self._held += 1
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._held -= 1
-        self._rest()
+        with self._lock:
+            self._held -= 1
+            self._rest()
 
     def _rest(self) -> None:
         if self._held == 0:

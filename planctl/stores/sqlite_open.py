@@ -134,9 +134,9 @@ def read_from(path: str, patience: Patience, work: Callable[[sqlite3.Connection]
     `DatabaseNotFound` when the file is not there, `DamagedStore` when it is no database.
     """
     while True:
-        if not _inspect(path):
+        before = _beside(path) if _inspect(path) else None
+        if before is None:
             raise DatabaseNotFound(f'there is no database at {path}')
-        before = _beside(path)
         immutable = False
         if before.wal:
             # Somebody writes, or was killed: with `rw` our close could do their clearing up.
@@ -173,8 +173,11 @@ class _Beside:
     journal: bool
 
 
-def _beside(path: str) -> _Beside:
-    found = os.stat(path)
+def _beside(path: str) -> _Beside | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
     return _Beside(found.st_mtime_ns, found.st_size, os.path.exists(f'{path}-wal'), os.path.exists(f'{path}-journal'))
 
 
