@@ -52,7 +52,7 @@ class _Run:
 
     seen: Seen = field(default_factory=Seen)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Taken for each change, so that what was seen is up to date when the next call of a response is made."""
+    """Taken for each call, first come first served, so that what was seen is up to date when the next one is made."""
 
 
 @dataclass(slots=True)
@@ -273,16 +273,19 @@ class Planning(AbstractCapability[AgentDepsT]):
             if isinstance(outcome, Applied):
                 run.seen.did(outcome.steps)
                 run.seen.tell((step.id, fingerprint(step)) for step in outcome.named)
-                if outcome.steps and (call := _call.get()) is not None:
+                if outcome.steps and (call := _call.get()) is not None and call.planning is self:
                     call.changes.append(outcome.steps)
         return outcome
 
     async def view_plan(self, ctx: RunContext[AgentDepsT], what: str) -> str:
         """Return a text about the plan: `tree`, `flat` or `available`."""
-        shown = await self._read(ctx, what, {}, None)
-        if self._run is not None:
-            self._run.seen.answer(shown.shown)
-        return shown.text
+        run = self._run
+        if run is None:
+            return (await self._read(ctx, what, {}, None)).text
+        async with run.turn:
+            answer = await self._read(ctx, what, {}, None)
+            run.seen.answer(answer.shown)
+        return answer.text
 
     # The two ways to the store. An engine records what they return, so that a recovered run repeats nothing.
 

@@ -100,6 +100,13 @@ async def test_calls_of_one_response_take_effect_in_their_order(make_store):
     assert not any('Kept' in text or 'somebody' in text.lower() for _, text in told)
 
 
+async def test_reading_waits_its_turn_among_the_calls_of_a_response(make_store):
+    adds = [call('add_task', content=text) for text in 'abcd']
+    script = Script([[adds[0], call('read_plan'), *adds[1:3], call('get_available_tasks'), adds[3], call('read_plan')]])
+    told = await outcomes(script, Planning(store=make_store('reads'), enable_subtasks=True))
+    assert [text.count('[ ]') for _, text in told] == [0, 1, 0, 0, 3, 0, 4]
+
+
 async def test_two_whole_plans_in_one_response_leave_the_second(make_store):
     store = make_store('two')
     script = Script([[call('write_plan', items=[{'content': 'a'}]), call('write_plan', items=[{'content': 'b'}])]])
