@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -16,15 +17,9 @@ from planctl.plan import Plan, check_session, check_table
 from planctl.sanitize import clean
 from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter, positions
 from planctl.stores.mirror import Found, found
-from planctl.stores.postgres_tables import (
-    SCHEMA_VERSION,
-    Rows,
-    Statement,
-    Tables,
-    rows_of,
-    session_of,
-)
-from planctl.stores.server_calls import Interfered, ServerCalls, Waiting, driver_names, is_network_error
+from planctl.stores.postgres_rows import Rows, rows_of, session_of
+from planctl.stores.postgres_tables import SCHEMA_VERSION, Statement, Tables
+from planctl.stores.server_calls import GRACE, Interfered, ServerCalls, Waiting, driver_names, is_network_error
 
 if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
@@ -196,11 +191,16 @@ class PostgresPlanStore(BaseStore):
         The isolation is always said, because a default of the server or the role may be any.
         """
         waiting.what = 'the pool had no connection to lend'
-        async with self._pool.acquire() as connection:
-            waiting.what = _SILENT
-            isolation = 'repeatable_read' if readonly else 'read_committed'
-            async with connection.transaction(isolation=isolation, readonly=readonly):
-                yield connection
+        with ExitStack() as at_the_end:
+            async with self._pool.acquire() as connection:
+                waiting.what = _SILENT
+                if (terminate := getattr(connection, 'terminate', None)) is not None:
+                    # Even a rollback waits for its answer.
+                    last = asyncio.get_running_loop().call_at(waiting.deadline + GRACE, terminate)
+                    at_the_end.callback(last.cancel)
+                isolation = 'repeatable_read' if readonly else 'read_committed'
+                async with connection.transaction(isolation=isolation, readonly=readonly):
+                    yield connection
 
 
 @dataclass(frozen=True, slots=True)

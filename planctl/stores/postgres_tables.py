@@ -6,48 +6,16 @@ The list of steps is the reference's own table. All that is planctl's lives besi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from planctl.errors import DamagedStore, InvalidName
+from planctl.errors import InvalidName
 from planctl.journal import LogRow
-from planctl.plan import STATUSES, Plan, Step
-from planctl.sanitize import clean
-from planctl.stores.mirror import adopt
+from planctl.plan import Plan, Step
+from planctl.stores.postgres_rows import LOG, OURS, SESSION, SHARED, Placed, Rows
 
 SCHEMA_VERSION = 1
 
-Placed: TypeAlias = Mapping[str, tuple[int, Step]]
-"""Position and step by id."""
-
-_SHARED = {
-    'seq': 'bigint',
-    'content': 'text',
-    'status': 'text',
-    'active_form': 'text',
-    'parent_id': 'text',
-    'depends_on': 'text',
-}
-_OURS = {'owner': 'text', 'lease': 'double precision', 'started_at': 'double precision', 'note': 'text'}
-_SESSION = {
-    'revision': 'bigint',
-    'next_id': 'bigint',
-    'objective': 'text',
-    'brief': 'text',
-    'owner': 'text',
-    'lease': 'double precision',
-}
-_LOG = {
-    'revision': 'bigint',
-    'number': 'bigint',
-    'id': 'text',
-    'at': 'double precision',
-    'actor': 'text',
-    'operation': 'text',
-    'before': 'text',
-    'after': 'text',
-}
 _KEY = 'plan_table text NOT NULL, session text NOT NULL'
 
 _CREATE = (
@@ -74,15 +42,6 @@ class Statement:
     text: str
     arguments: tuple[object, ...]
     rows: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What the two tables of steps hold: the shared list and planctl's own copy of it, with row versions."""
-
-    shared: dict[str, tuple[int, Step]] = field(default_factory=dict[str, tuple[int, Step]])
-    own: dict[str, tuple[int, Step]] = field(default_factory=dict[str, tuple[int, Step]])
-    versions: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Tables:
@@ -140,7 +99,7 @@ class Tables:
     @property
     def read_session(self) -> Statement:
         """Read the schema's version, who wrote it, and the session's row, nulls when there is none."""
-        columns = ', '.join(f's.{name}' for name in _SESSION)
+        columns = ', '.join(f's.{name}' for name in SESSION)
         return Statement(
             f'SELECT v.version, v.written_by, {columns} FROM planctl_schema v '
             'LEFT JOIN planctl_sessions s ON s.plan_table = $1 AND s.session = $2 ORDER BY v.version DESC LIMIT 1',
@@ -150,10 +109,10 @@ class Tables:
     @property
     def read_rows(self) -> Statement:
         """Read both tables of steps, in order. Where our copy of a row is the same, its columns are left out."""
-        ours = ', '.join(f'm.{name}' for name in _SHARED)
-        theirs = ', '.join(f'p.{name}' for name in _SHARED)
-        copied = ', '.join(f'CASE WHEN d.same THEN NULL ELSE m.{name} END' for name in _SHARED)
-        own = ', '.join(f'm.{name}' for name in _OURS)
+        ours = ', '.join(f'm.{name}' for name in SHARED)
+        theirs = ', '.join(f'p.{name}' for name in SHARED)
+        copied = ', '.join(f'CASE WHEN d.same THEN NULL ELSE m.{name} END' for name in SHARED)
+        own = ', '.join(f'm.{name}' for name in OURS)
         return Statement(
             f'SELECT p.id, p.version, {theirs}, m.id, {own}, d.same, {copied} '
             f'FROM (SELECT *, xmin::text AS version FROM {self.shared} WHERE session = $1) p '
@@ -166,7 +125,7 @@ class Tables:
     @property
     def read_shared(self) -> Statement:
         """Read the shared list alone, in the same form, where planctl has no tables yet."""
-        theirs = ', '.join(_SHARED)
+        theirs = ', '.join(SHARED)
         return Statement(
             f'SELECT id, NULL, {theirs}, NULL FROM {self.shared} WHERE session = $1 ORDER BY seq, id COLLATE "C"',
             (self.session,),
@@ -176,7 +135,7 @@ class Tables:
     def read_log(self) -> Statement:
         """Read the log, oldest first."""
         return Statement(
-            f'SELECT {", ".join(_LOG)} FROM planctl_log WHERE plan_table = $1 AND session = $2 '
+            f'SELECT {", ".join(LOG)} FROM planctl_log WHERE plan_table = $1 AND session = $2 '
             'ORDER BY revision, number',
             (self.table, self.session),
         )
@@ -190,7 +149,7 @@ class Tables:
 
     def write_session(self, before: Plan, after: Plan, *, new: bool) -> Iterator[Statement]:
         """Store what changed of the session's own row."""
-        names = [name for name in _SESSION if new or getattr(before, name) != getattr(after, name)]
+        names = [name for name in SESSION if new or getattr(before, name) != getattr(after, name)]
         values = [getattr(after, name) for name in names]
         if new:
             marks = ', '.join(f'${number}' for number in range(3, len(names) + 3))
@@ -211,68 +170,19 @@ class Tables:
         A row of the shared list that another program wrote since it was read is not touched; the count then tells.
         """
         key = {'session': self.session}
-        yield from _write(self.shared, key, _SHARED, rows.shared, after, rows.versions)
-        yield from _write('planctl_steps', {'plan_table': self.table, **key}, _SHARED | _OURS, rows.own, after)
+        yield from _write(self.shared, key, SHARED, rows.shared, after, rows.versions)
+        yield from _write('planctl_steps', {'plan_table': self.table, **key}, SHARED | OURS, rows.own, after)
 
     def write_log(self, log: Sequence[LogRow]) -> Iterator[Statement]:
         """Append log rows."""
         if log:
-            columns = {name: [getattr(row, name) for row in log] for name in _LOG}
-            yield _insert('planctl_log', {'plan_table': self.table, 'session': self.session}, _LOG, columns)
+            columns = {name: [getattr(row, name) for row in log] for name in LOG}
+            yield _insert('planctl_log', {'plan_table': self.table, 'session': self.session}, LOG, columns)
 
     def write_reply(self, key: str, reply: str, at: float) -> Statement:
         """Keep the reply to a key."""
         text = 'INSERT INTO planctl_replies (plan_table, session, key, at, reply) VALUES ($1, $2, $3, $4, $5)'
         return Statement(text, (self.table, self.session, key, at, reply))
-
-
-def session_of(row: Sequence[Any], session: str) -> Plan | None:
-    """Return the session of a row of `read_session` without its steps, or `None` when there is none."""
-    if row[2] is None:
-        return None
-    return Plan(session=session, **dict(zip(_SESSION, row[2:], strict=True)))
-
-
-def rows_of(records: Iterable[Sequence[Any]]) -> Rows:
-    """Return what the records of `read_rows` or `read_shared` hold. Raises `DamagedStore` that names the row."""
-    rows = Rows()
-    for record in records:
-        step_id, version, seq = record[:3]
-        ours = None
-        if record[8] is not None:
-            same = record[13]
-            at, columns = (seq, record[3:8]) if same else (record[14], record[15:20])
-            ours = _step(record[8], columns, *record[9:13])
-            rows.own[ours.id] = (at, ours)
-        if step_id is not None:
-            step = ours if ours is not None and record[13] else adopt(_step(step_id, record[3:8]), ours)
-            rows.shared[step_id] = (seq, step)
-            rows.versions[step_id] = version
-    return rows
-
-
-def _step(step_id: str, columns: Sequence[Any], *own: Any) -> Step:
-    content, status, active_form, parent_id, depends_on = columns
-    known = STATUSES.get(status)
-    if known is None:
-        raise DamagedStore(
-            f'step {clean(step_id)!r} has the status {clean(status)[:80]!r}, which no step can have', ids=[step_id]
-        )
-    return Step(step_id, content, known, active_form, parent_id, _ids(step_id, depends_on), *own)
-
-
-def _ids(step_id: str, depends_on: str) -> tuple[str, ...]:
-    if depends_on == '[]':
-        return ()
-    try:
-        ids: Any = json.loads(depends_on)
-    except (ValueError, RecursionError):
-        ids = None
-    if isinstance(ids, list):
-        texts = [one for one in cast('list[Any]', ids) if isinstance(one, str)]
-        if len(texts) == len(cast('list[Any]', ids)):
-            return tuple(texts)
-    raise DamagedStore(f'the dependencies of step {clean(step_id)!r} are not a JSON list of ids', ids=[step_id])
 
 
 def _value(name: str, at: int, step: Step) -> object:
@@ -322,21 +232,31 @@ def _touch(
     versions: Mapping[str, str] | None,
 ) -> Statement:
     """Update or delete rows by id and, given versions, only those that nobody wrote since they were read."""
-    lists: dict[str, tuple[str, Sequence[object]]] = {'id': ('text', list(ids)), **values}
+    lists: dict[str, tuple[str, Sequence[object]]] = {'id': ('text', ids), **values}
     where = [*(f't.{name} = ${number}' for number, name in enumerate(key, 1)), 't.id = n.id']
     if versions is not None:
         lists['version'] = ('text', [versions[step_id] for step_id in ids])
         where.append('t.xmin::text = n.version')
-    arrays = ', '.join(f'${number}::{kind}[]' for number, (kind, _) in enumerate(lists.values(), len(key) + 1))
-    text = f'{verb} unnest({arrays}) AS n({", ".join(lists)}) WHERE {" AND ".join(where)}'
+    source, arguments = _source(lists, len(key))
     rows = None if versions is None else len(ids)
-    return Statement(text, (*key.values(), *(values for _, values in lists.values())), rows)
+    return Statement(f'{verb} {source} WHERE {" AND ".join(where)}', (*key.values(), *arguments), rows)
 
 
 def _insert(
     table: str, key: Mapping[str, str], types: Mapping[str, str], columns: Mapping[str, Sequence[object]]
 ) -> Statement:
     marks = ', '.join(f'${number}' for number in range(1, len(key) + 1))
-    arrays = ', '.join(f'${number}::{kind}[]' for number, kind in enumerate(types.values(), len(key) + 1))
-    text = f'INSERT INTO {table} ({", ".join([*key, *types])}) SELECT {marks}, * FROM unnest({arrays})'
-    return Statement(text, (*key.values(), *(list(columns[name]) for name in types)))
+    source, arguments = _source({name: (kind, columns[name]) for name, kind in types.items()}, len(key))
+    text = f'INSERT INTO {table} ({", ".join([*key, *types])}) SELECT {marks}, n.* FROM {source}'
+    return Statement(text, (*key.values(), *arguments))
+
+
+def _source(lists: Mapping[str, tuple[str, Sequence[object]]], taken: int) -> tuple[str, list[list[str | None]]]:
+    """Return the lists as a table `n` and its arguments, the first of which comes behind `taken` others.
+
+    All go as text, because a driver would have to ask the server what an array of anything else is.
+    """
+    columns = ', '.join(f'u.{name}::{kind} AS {name}' for name, (kind, _) in lists.items())
+    arrays = ', '.join(f'${taken + number}::text[]' for number in range(1, len(lists) + 1))
+    arguments = [[None if one is None else str(one) for one in values] for _, values in lists.values()]
+    return f'(SELECT {columns} FROM unnest({arrays}) AS u({", ".join(lists)})) n', arguments

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -24,7 +26,7 @@ from planctl.stores.redis_document import (
     reply_field,
 )
 from planctl.stores.redis_keys import Keys
-from planctl.stores.server_calls import Interfered, ServerCalls, Waiting, driver_names, is_network_error
+from planctl.stores.server_calls import GRACE, Interfered, ServerCalls, Waiting, driver_names, is_network_error
 
 if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
@@ -53,13 +55,17 @@ class RedisPipeline(Protocol):
         """Run what was collected as one transaction and return the answers."""
         ...
 
+    async def reset(self) -> Any:
+        """Forget what is watched and collected, and give the connection back."""
+        ...
+
 
 @runtime_checkable
 class RedisClient(Protocol):
     """What the store needs of a client; `redis.asyncio.Redis` has it, whatever its `decode_responses`."""
 
-    def pipeline(self, transaction: Any = ...) -> AbstractAsyncContextManager[Any]:
-        """Lend a connection for a transaction as an async context manager."""
+    def pipeline(self, transaction: Any = ...) -> Any:
+        """Return a `RedisPipeline`."""
         ...
 
 
@@ -97,7 +103,7 @@ class RedisPlanStore(BaseStore):
         """Return one snapshot; see `BaseStore.read`."""
 
         async def once(_: Waiting) -> Plan:
-            async with self._client.pipeline(transaction=True) as pipe:
+            async with self._pipeline() as pipe:
                 pipe.execute_command('GET', self._keys.steps)
                 pipe.execute_command('HMGET', self._keys.own, *FIELDS)
                 raw, own = await pipe.execute()
@@ -109,7 +115,7 @@ class RedisPlanStore(BaseStore):
         """Return what the log keeps of the session, oldest first. Raises `StorageError`."""
 
         async def once(_: Waiting) -> list[LogRow]:
-            async with self._client.pipeline(transaction=True) as pipe:
+            async with self._pipeline() as pipe:
                 pipe.execute_command('LRANGE', self._keys.log, 0, -1)
                 (entries,) = await pipe.execute()
             return [row for entry in entries for row in load_entry(_text(entry) or '')[0]]
@@ -125,7 +131,7 @@ class RedisPlanStore(BaseStore):
 
     async def _transact(self, call: _Call, waiting: Waiting) -> Change:
         """Read, decide and write what nobody else touched in between."""
-        async with self._client.pipeline(transaction=True) as pipe:
+        async with self._pipeline() as pipe:
             await pipe.watch(self._keys.steps, self._keys.own)
             raw = _text(await pipe.execute_command('GET', self._keys.steps))
             fields = FIELDS if call.key is None else (*FIELDS, reply_field(call.key))
@@ -188,6 +194,17 @@ class RedisPlanStore(BaseStore):
                 commands.extend(('PEXPIRE', key, left) for key in (keys.own, keys.log))
         return commands
 
+    @asynccontextmanager
+    async def _pipeline(self) -> AsyncGenerator[RedisPipeline]:
+        pipe = self._client.pipeline(transaction=True)
+        try:
+            yield pipe
+        finally:
+            # It lets go of what it watches, for which it waits for an answer.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await pipe.reset()
+
     async def _oldest(self, pipe: RedisPipeline, logged: int) -> list[str]:
         """Return the entries that have to go from the log."""
         # Some more may gather until they go together, so that not every write has to look for the oldest.
@@ -230,7 +247,9 @@ def _is_lost(error: Exception) -> bool:
 
 def _typed(error: Exception) -> StorageError | None:
     """Return the error that planctl raises for one of the driver's; `None` when it is not the driver's."""
-    reason = clean(str(error).partition('\n')[0])[:300] or type(error).__name__
+    # Before what the server said, redis-py repeats the command, and with it the plan.
+    said = str(error).rpartition('of pipeline caused error: ')[2].strip('("\',)')
+    reason = clean(said.partition('\n')[0])[:300] or type(error).__name__
     names = _names(error)
     if isinstance(error, UnicodeDecodeError):
         return DamagedStore('what is stored of this plan is not UTF-8')

@@ -28,7 +28,7 @@ class Keys:
 
     def _beside(self, name: str) -> str:
         key = f'{self.steps}:{name}'
-        if '{}' not in self.steps.partition('}')[0] + '}':
+        if not self.steps.partition('{')[2].startswith('}'):
             return key
         slot = slot_of(self.steps)
         start = crc_hqx(f'{key}:'.encode(), 0)

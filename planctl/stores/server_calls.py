@@ -14,6 +14,10 @@ from planctl.errors import PlanctlError, StorageError, StoreUnavailable
 T = TypeVar('T')
 
 
+GRACE = 1.0
+"""Seconds for a call that gave up to tidy up with a server that may never answer again."""
+
+
 class Interfered(Exception):
     """Somebody else wrote between our read and our write; nothing of ours is stored. The cause is the driver's."""
 
@@ -26,7 +30,11 @@ class Waiting:
     """
 
     what: str
+    deadline: float
+    """When the time is over, by the clock of the event loop."""
     unconfirmed: bool = False
+    interfered: bool = False
+    """Whether somebody else wrote in between, the last time."""
 
 
 class ServerCalls:
@@ -59,14 +67,15 @@ class ServerCalls:
         # Nothing is awaited before the lock, so that tasks queue up in the order in which they were made.
         async with self._turn():
             asked = _times_cancelled()
-            waiting = Waiting(self._silent)
+            waiting = Waiting(self._silent, asyncio.get_running_loop().time() + self._wait)
             try:
-                async with asyncio.timeout(self._wait):
+                async with asyncio.timeout_at(waiting.deadline):
                     result = await self._repeat(once, waiting, asked)
             except PlanctlError:
                 raise
             except TimeoutError as error:
-                raise _unavailable(f'{waiting.what} within {self._wait:g} seconds', waiting) from error
+                what = 'others who write this plan left no moment for us' if waiting.interfered else waiting.what
+                raise _unavailable(f'{what} within {self._wait:g} seconds', waiting) from error
             except Exception as error:
                 typed = self._typed(error)
                 if typed is None:
@@ -104,11 +113,12 @@ class ServerCalls:
             except Interfered as error:
                 if error.__cause__ is not None and attempt > 20:
                     raise error.__cause__ from None
-                waiting.what = 'others who write this plan left no moment for us'
+                waiting.interfered = True
             except Exception as error:
                 if revived or waiting.unconfirmed or not self._lost(error):
                     raise
                 revived = True
+                waiting.interfered = False
             if _times_cancelled() > asked:
                 raise asyncio.CancelledError
             attempt += 1

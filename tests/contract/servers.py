@@ -279,9 +279,9 @@ class Proxy:
         while data := await there.read(65_536):
             await self._flows.wait()
             if cut.is_set():
-                writer.transport.abort()
-                return
+                break
             writer.write(data)
+        writer.close()
 
 
 def aside(coroutine: Coroutine[Any, Any, Any]) -> Any:
