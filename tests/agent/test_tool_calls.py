@@ -107,6 +107,23 @@ async def test_reading_waits_its_turn_among_the_calls_of_a_response(make_store):
     assert [text.count('[ ]') for _, text in told] == [0, 1, 0, 0, 3, 0, 4]
 
 
+async def test_what_earlier_calls_of_a_response_did_counts_as_seen(make_store):
+    store = make_store('own')
+    await apply(store, Add('a'), Add('b'))
+    script = Script(
+        [
+            [
+                call('update_task_status', task_id='1', status='in_progress'),
+                call('add_task', content='c'),
+                call('write_plan', items=[{'id': '2', 'content': 'b'}]),
+            ]
+        ]
+    )
+    told = await outcomes(script, Planning(store=store))
+    assert 'Removed although open, because the list left them out: 1 (a), 3 (c).' in told[2][1]
+    assert [step.id for step in (await store.read()).steps] == ['2']
+
+
 async def test_two_whole_plans_in_one_response_leave_the_second(make_store):
     store = make_store('two')
     script = Script([[call('write_plan', items=[{'content': 'a'}]), call('write_plan', items=[{'content': 'b'}])]])
