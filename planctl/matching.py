@@ -43,7 +43,7 @@ def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step
         return step_id
 
     for at, step_id in enumerate(named):
-        if step_id is not None and at not in found.stored and (other := take(at)) is not None and other != step_id:
+        if step_id is not None and at not in found.stored and (other := take(at)) is not None:
             found.by_text.append((step_id, other))
     for at, step_id in enumerate(named):
         if step_id is not None and at not in found.stored and step_id not in taken:

@@ -86,6 +86,11 @@ def test_who_works_on_a_step_outlives_a_write_that_restates_it() -> None:
     assert write(STORED, Draft('Look'), Draft('Build', status=TODO), Draft('Ship')).step('2').owner is None
 
 
+def test_text_of_another_program_is_known_as_it_reads_and_restating_it_is_no_change() -> None:
+    stored = plan(step('a', content='one\n\x1btwo', active_form=' one\ting '))
+    assert not do(stored, Replace((Draft('one \ufffdtwo', active_form='one ing'),))).changed
+
+
 # --- What falls out, what takes its place -----------------------------------------------------------------------
 
 

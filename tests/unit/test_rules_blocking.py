@@ -247,3 +247,9 @@ def test_a_step_blocked_on_nothing_that_is_made_to_wait_is_freed_with_what_it_th
     stored = do(plan(step('a'), step('b')), to('block', 'b', note='why'), Depend('b', 'a')).after
     assert stored.step('b').status is TaskStatus.blocked
     assert do(stored, to('done', 'a')).after.step('b').status is TaskStatus.pending
+
+
+def test_a_reason_that_comes_later_does_not_make_a_block_of_what_was_only_not_settled() -> None:
+    stored = plan(step('a', 'completed'), step('b', 'blocked', on='a'))
+    found = do(stored, Note('b', 'n')).after.step('b')
+    assert (found.status, found.note) == (TaskStatus.pending, 'n')

@@ -10,7 +10,7 @@ from rule_helpers import do, plan, statuses, step, to
 from planctl.errors import DependencyCycle, DuplicateDependency, DuplicateId, InvalidId, StepNotFound
 from planctl.operations import Add, Depend, Edit, Move, Operation, Remove, Replace, Undepend
 from planctl.operations import Draft as Item
-from planctl.plan import Plan
+from planctl.plan import Plan, Step
 from planctl.readiness import available
 from planctl.working import Working
 
@@ -196,6 +196,12 @@ def test_a_taken_or_unusable_id_is_refused() -> None:
             do(plan(), Add('x', id=bad))
 
 
+def test_a_reference_to_nothing_that_another_program_stored_is_in_nobodys_way() -> None:
+    stored = plan(step('a', on='gone', under='lost'), step('b'))
+    after = do(stored, Depend('a', 'b')).after
+    assert after.step('a') == step('a', 'blocked', on='b')
+
+
 # --- Depth ------------------------------------------------------------------------------------------------------
 
 DEEP = 10_000
@@ -284,3 +290,16 @@ def test_the_search_for_loops_is_linear_and_idle_where_none_can_be() -> None:
     small, large = (looks(chain(n), Depend(str(n - 2), '0'), Depend(str(n - 1), '1')) for n in (500, 5_000))
     assert 0 < large <= 11 * small
     assert large <= 3 * 5_000
+
+
+def test_ancestors_are_walked_once_for_all_steps() -> None:
+    stored, asked = nested(2_000), 0
+
+    def never(_: Step) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    work, known = Working(stored), dict[str, str | None]()
+    assert all(work.nearest(one.id, never, known) is None for one in stored.steps)
+    assert asked <= 2 * 2_000
