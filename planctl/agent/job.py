@@ -89,11 +89,14 @@ class Job:
     loaded: LoadedAgent
     wanted: Wanted
     watch: Watcher
+    where: str = ''
+    """Which agent, store and session this is: the first thing that is said, but not before something is."""
     holder: Holder = field(default_factory=Holder.here)
     phases: list[Phase] = field(default_factory=list[Phase])
     record: Record = field(default_factory=Record)
     _described: Describe | None = None
     """Objective and brief, where the store cannot keep them."""
+    _introduced: bool = False
     _shown: int = -1
     """The last revision that the watcher knows."""
 
@@ -131,6 +134,7 @@ class Job:
 
     def begin(self, name: PhaseName, model: Model, plan: Plan) -> Phase:
         """Open a phase."""
+        self.introduce()
         phase = Phase(name, model.model_name)
         self.phases.append(phase)
         self.watch(PhaseStarted(name, phase.model, plan))
@@ -144,8 +148,15 @@ class Job:
         self._shown = change.after.revision
         self.watch(PlanChanged(change))
 
+    def introduce(self) -> None:
+        """Say where this is, unless it was said."""
+        if self.where and not self._introduced:
+            self.watch(Said(self.where))
+        self._introduced = True
+
     def say(self, text: str) -> None:
         """Tell the watcher something."""
+        self.introduce()
         self.watch(Said(text))
 
 

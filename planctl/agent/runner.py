@@ -13,6 +13,7 @@ from planctl.agent.lease import session_lease
 from planctl.agent.outcome import Result, StopReason
 from planctl.agent.planner import plan_session
 from planctl.errors import NotFound, PlanctlError, StorageError
+from planctl.plan import Plan
 from planctl.sanitize import clean_block
 
 
@@ -32,6 +33,8 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
         job.say(f'taking over from {predecessor}, which ended without giving the session back')
 
     async with job.store:
+        # Before the lease, which is a write: a session that is not there must not be made by asking for it.
+        _objective(job, await job.store.read())
         try:
             async with session_lease(job.store, job.holder, lost=lost, taken=taken):
                 end = await _ended(job, planner, executor, stop)
@@ -67,12 +70,7 @@ async def _ended(job: Job, planner: Model | None, executor: Model | None, stop: 
 
 async def _phases(job: Job, planner: Model | None, executor: Model | None) -> End:
     plan = await job.read()
-    objective = clean_block(job.wanted.objective) or plan.objective
-    if not plan.steps and not objective:
-        raise NotFound(
-            f'session {plan.session!r} has no plan, and no objective was given',
-            hint='planctl run --plan-first "what is to be done"',
-        )
+    objective = _objective(job, plan)
     if job.wanted.plans:
         assert planner is not None
         end = await plan_session(job, planner, plan, objective)
@@ -82,3 +80,13 @@ async def _phases(job: Job, planner: Model | None, executor: Model | None) -> En
         return end
     assert executor is not None
     return await carry_out(job, executor)
+
+
+def _objective(job: Job, plan: Plan) -> str:
+    objective = clean_block(job.wanted.objective) or plan.objective
+    if not plan.steps and not objective:
+        raise NotFound(
+            f'session {plan.session!r} has no plan, and no objective was given',
+            hint='planctl run --plan-first "what is to be done"',
+        )
+    return objective

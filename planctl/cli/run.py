@@ -119,7 +119,6 @@ def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model:
 
     from planctl.agent.job import Job, Stop
     from planctl.agent.runner import run
-    from planctl.agent.watch import Said
     from planctl.cli.live import reporter
 
     # pydantic-ai greets on terminals; what is there belongs to the plan.
@@ -129,12 +128,12 @@ def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model:
     store, where = _store(settings, loaded, create=bool(wanted.objective))
     stop = Stop()
     with reporter(settings) as watch:
-        watch(Said(f'{loaded.label} · {where}'))
-        job = Job(store, loaded, wanted, watch)
+        job = Job(store, loaded, wanted, watch, f'{loaded.label} · {where}')
 
         async def go() -> Result:
             with _signals(stop, watch.close):
                 result = await run(job, planner=planner, executor=executor, stop=stop)
+            job.introduce()
             if stop.reason is not None and _is_left_behind():
                 watch.close()
                 os._exit(_flushed(_finish(settings, result, listed=watch.plain)))

@@ -176,6 +176,19 @@ def test_words_that_make_no_run(
     assert (got, line.startswith(f'planctl: {message}')) == (status, True), line
 
 
+def test_asking_for_a_session_that_is_not_there_does_not_make_it(here: Path, capsys: Any) -> None:
+    from planctl.stores.sqlite_file import PlanFile
+
+    write(here, 'agent.yaml', 'model: offline')
+    assert run(['add', 'a']) == 0
+    before = (here / 'plan.db').read_bytes()
+    capsys.readouterr()
+    status, line = refused(capsys, here, '--session', 'typo')
+    assert (status, line.startswith("planctl: session 'typo' has no plan")) == (3, True)
+    assert (here / 'plan.db').read_bytes() == before
+    assert PlanFile(here / 'plan.db', session='typo').read().owner is None
+
+
 def test_an_error_in_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, line = refused(capsys, here, 'x', '--json')
     assert json.loads(line)['error']['code'] == 'spec'
@@ -322,8 +335,8 @@ def test_quiet_and_finished_says_nothing(here: Path, capsys: pytest.CaptureFixtu
 def test_planning_alone_and_going_on_later(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(['run', '* a', '--plan-only', '--model', 'offline']) == 0
     assert 'planned: planned 1 steps' in capsys.readouterr().err
-    assert run(['run', '* b', '--plan-first', '--model', 'offline']) == 4
-    assert '--append adds to it' in capsys.readouterr().err
+    status, line = refused(capsys, here, '* b', '--plan-first', '--model', 'offline')
+    assert (status, '--append adds to it' in line) == (4, True)
     assert run(['run', '--model', 'offline']) == 0
     assert run(['run', '--model', 'offline', '--json']) == 0
     document = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -181,7 +181,7 @@ def test_a_run_imports_no_provider_that_it_does_not_use(tmp_path: Path) -> None:
     status, names = loaded(tmp_path, 'run', '1. a', '--plan-first', '--model', 'offline')
     assert status == '0'
     assert 'pydantic_ai' in names
-    assert not names & {'openai', 'anthropic', 'google', 'groq', 'mistralai', 'boto3', 'rich', 'pydantic_ai_harness'}
+    assert not names & {'openai', 'anthropic', 'google', 'groq', 'mistralai', 'boto3', 'pydantic_ai_harness'}
 
 
 def test_what_is_wrong_with_the_words_is_said_without_importing_an_agent(tmp_path: Path) -> None:
