@@ -29,6 +29,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if name.startswith('PLANCTL_') or name.endswith('_API_KEY'):
             monkeypatch.delenv(name)
     path, modules = list(sys.path), set(sys.modules)
+    # Whatever is installed here, these two are not.
+    monkeypatch.setitem(sys.modules, 'google', None)
+    monkeypatch.setitem(sys.modules, 'groq', None)
     yield tmp_path
     sys.path[:] = path
     for name in set(sys.modules) - modules:
