@@ -19,7 +19,7 @@ from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter, pos
 from planctl.stores.mirror import Found, found
 from planctl.stores.postgres_rows import Rows, rows_of, session_of
 from planctl.stores.postgres_tables import SCHEMA_VERSION, Statement, Tables
-from planctl.stores.server_calls import GRACE, Interfered, ServerCalls, Waiting, driver_names, is_network_error
+from planctl.stores.server_calls import GRACE, Interfered, ServerCalls, Waiting, decide, driver_names, is_network_error
 
 if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
@@ -145,7 +145,7 @@ class PostgresPlanStore(BaseStore):
         stored, rows, new = await self._load(connection)
         if call.key is not None and (reply := await _fetchval(connection, self._tables.read_reply(call.key))):
             raise _NothingToStore(load_reply(reply, stored.plan))
-        change = call.edit(stored.base)
+        change = decide(call.edit, stored.base)
         if call.key is None and change.after == change.before:
             raise _NothingToStore(replace(change, before=stored.plan, after=stored.plan))
         log = [] if stored.other is None else log_rows(stored.other, actor=OTHER, operation='write', at=call.now)

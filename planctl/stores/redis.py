@@ -26,7 +26,7 @@ from planctl.stores.redis_document import (
     reply_field,
 )
 from planctl.stores.redis_keys import Keys
-from planctl.stores.server_calls import GRACE, Interfered, ServerCalls, Waiting, driver_names, is_network_error
+from planctl.stores.server_calls import GRACE, Interfered, ServerCalls, Waiting, decide, driver_names, is_network_error
 
 if TYPE_CHECKING:
     from planctl.items import PlanEventEmitter
@@ -140,7 +140,7 @@ class RedisPlanStore(BaseStore):
             stored = document.found
             if call.key is not None and (reply := own[-1]) is not None:
                 return load_reply(reply, stored.plan)
-            change = call.edit(stored.base)
+            change = decide(call.edit, stored.base)
             if call.key is None and change.after == change.before:
                 return replace(change, before=stored.plan, after=stored.plan)
             commands = await self._commands(pipe, document, raw, change, call)

@@ -153,6 +153,9 @@ def dump_entry(rows: Sequence[LogRow], key: str | None) -> str:
 
 
 def load_entry(entry: str) -> tuple[list[LogRow], str | None]:
-    """Return the rows and the key of an entry."""
-    record = json.loads(entry)
-    return [LogRow(*row) for row in record['rows']], record['key']
+    """Return the rows and the key of an entry. Raises `DamagedStore`."""
+    try:
+        record = json.loads(entry)
+        return [LogRow(*row) for row in record['rows']], record['key']
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedStore('an entry of the log is damaged') from error

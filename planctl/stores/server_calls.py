@@ -9,7 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from planctl.change import Change
 from planctl.errors import PlanctlError, StorageError, StoreUnavailable
+from planctl.plan import Plan
+from planctl.stores.base import EditFunction
 
 T = TypeVar('T')
 
@@ -20,6 +23,21 @@ GRACE = 1.0
 
 class Interfered(Exception):
     """Somebody else wrote between our read and our write; nothing of ours is stored. The cause is the driver's."""
+
+
+class Raised(Exception):
+    """What a caller's own function raised, which is never taken for an error of the driver."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def decide(edit: EditFunction, plan: Plan) -> Change:
+    """Call `edit`, inside of what `ServerCalls.do` is given."""
+    try:
+        return edit(plan)
+    except Exception as error:
+        raise Raised(error) from error
 
 
 @dataclass(slots=True)
@@ -73,6 +91,8 @@ class ServerCalls:
                     result = await self._repeat(once, waiting, asked)
             except PlanctlError:
                 raise
+            except Raised as raised:
+                raise raised.error from raised.error.__cause__
             except TimeoutError as error:
                 what = 'others who write this plan left no moment for us' if waiting.interfered else waiting.what
                 raise _unavailable(f'{what} within {self._wait:g} seconds', waiting) from error

@@ -18,7 +18,7 @@ import pytest
 from replay import replay, without_leases
 from servers import Place, new_place
 
-from planctl import Change, Plan, PlanItem, TaskStatus, apply, read
+from planctl import Change, Plan, PlanEvent, PlanEventEmitter, PlanItem, TaskStatus, apply, read
 from planctl.errors import InvalidName, OpenPrerequisite, Refused, StorageError, StoreUnavailable
 from planctl.journal import OTHER
 from planctl.operations import Add, Claim, Depend, Describe, Edit, Move, Note, Remove, Renew, SetStatus
@@ -264,11 +264,18 @@ async def test_what_edit_raises_comes_out_and_nothing_is_stored(place: Place) ->
         with pytest.raises(OpenPrerequisite):
             await apply(store, Edit('1', content='x'), SetStatus('2', TaskStatus.completed))
 
-        def broken(plan: Plan) -> list[Any]:
-            raise ZeroDivisionError
+        for error in (ZeroDivisionError(), FileNotFoundError('mine'), TimeoutError('mine')):
+            asked = 0
 
-        with pytest.raises(ZeroDivisionError):
-            await apply(store, broken)
+            def broken(plan: Plan, error: Exception = error) -> list[Any]:
+                nonlocal asked
+                asked += 1
+                raise error
+
+            with pytest.raises(type(error)) as caught:
+                await apply(store, broken)
+            assert caught.value is error
+            assert asked == 1
         assert await read(store) == before
         assert (await consistent(store)).revision == 1
 
@@ -315,6 +322,24 @@ async def test_a_key_gives_its_first_reply_again(place: Place) -> None:
         nothing = await apply(store, SetStatus('1', TaskStatus.pending), key='run:3')
         assert (nothing.changed, nothing.replayed) == (False, False)
         assert (await apply(store, Add('not again'), key='run:3')).replayed
+
+
+async def test_a_deprecated_listener_hears_of_each_step_and_may_use_the_store(place: Place) -> None:
+    async with place.connect() as connected:
+        emitter = PlanEventEmitter()
+        with pytest.warns(DeprecationWarning, match='event_emitter'):
+            store = place.store(connected, event_emitter=emitter)
+        heard: list[tuple[str, int]] = []
+
+        @emitter.on_created
+        @emitter.on_completed
+        async def hear(event: PlanEvent) -> None:
+            heard.append((event.event_type.value, len(await store.get_items())))
+
+        await store.add_item(PlanItem(id='a', content='a'))
+        await store.update_item('a', status=TaskStatus.completed)
+        await store.set_items([])
+        assert heard == [('created', 1), ('completed', 1)]
 
 
 async def test_reading_and_refusing_create_nothing(place: Place) -> None:

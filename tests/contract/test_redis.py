@@ -356,6 +356,9 @@ async def test_keys_that_hold_something_else_are_refused_and_left_alone(valkey: 
                     await call
             assert await client.lrange(key, 0, -1) == ['theirs']
             await client.delete(key)
+        await client.rpush(keys.log, 'theirs')
+        with pytest.raises(DamagedStore):
+            await store.log()
         await client.set(keys.log, 'theirs')
         with pytest.raises(DamagedStore):
             await store.log()
