@@ -17,7 +17,7 @@ from planctl.agent.spec import LoadedAgent
 from planctl.agent.watch import RunEvent, Said
 from planctl.core import apply
 from planctl.operations import Add, Operation
-from planctl.plan import Plan, TaskStatus
+from planctl.plan import Plan
 from planctl.stores.base import BaseStore
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -109,10 +109,6 @@ def statuses(plan: Plan) -> dict[str, str]:
 
 def lines(events: Sequence[RunEvent]) -> str:
     return '\n'.join(event.text for event in events if isinstance(event, Said))
-
-
-def is_open(status: TaskStatus) -> bool:
-    return not status.resolved
 
 
 def write(folder: Path, name: str, text: str) -> str:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_helpers import AGENT, ROOT, environment, plan_in, planctl, started, under_way, until
+from process_helpers import AGENT, environment, plan_in, planctl, started, under_way, until
 from runner_helpers import write
 
 from planctl.plan import TaskStatus
@@ -188,7 +188,3 @@ def test_what_is_wrong_with_the_words_is_said_without_importing_an_agent(tmp_pat
     for words in (['run', ''], ['run'], ['run', '--help']):
         _, names = loaded(tmp_path, *words)
         assert not names & {'pydantic_ai', 'pydantic', 'openai', 'anthropic'}, words
-
-
-def test_the_root_is_this_checkout() -> None:
-    assert (ROOT / 'planctl' / '__init__.py').exists()
