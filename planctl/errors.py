@@ -10,7 +10,8 @@ PlanctlError
 │   ├── SessionNotFound
 │   ├── StepNotFound
 │   ├── AmbiguousId
-│   └── NoneAvailable
+│   ├── NoneAvailable
+│   └── RevisionNotFound       nothing is logged that could be undone
 ├── Refused                    the plan's rules forbid it                (4)
 │   ├── OpenPrerequisite
 │   ├── OpenChildren
@@ -23,6 +24,7 @@ PlanctlError
 │   ├── EmptyReplacement
 │   ├── LostClaim
 │   ├── SessionHeld            another run works on the session
+│   ├── UndoConflict           a later change touched the same
 │   ├── UnfinishedPlan         planning over a plan that still has open steps
 │   └── Unsupported            the store cannot hold it
 ├── StorageError               the database failed                       (5)
@@ -126,6 +128,12 @@ class NoneAvailable(NotFound):
     code = 'none_available'
 
 
+class RevisionNotFound(NotFound):
+    """There is nothing to undo."""
+
+    code = 'revision_not_found'
+
+
 class Refused(PlanctlError):
     """The plan's rules forbid it."""
 
@@ -196,6 +204,12 @@ class SessionHeld(Refused):
     """Another run works on this session."""
 
     code = 'session_held'
+
+
+class UndoConflict(Refused):
+    """A later change touched the same."""
+
+    code = 'undo_conflict'
 
 
 class UnfinishedPlan(Refused):

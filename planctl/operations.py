@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from planctl.plan import TaskStatus
+from planctl.plan import Step, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,32 @@ class Describe:
     kind: Literal['describe'] = 'describe'
 
 
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Make steps what they were at another time or are in another place, to the letter but for leases.
+
+    A step that is not there goes to the end. `placed` says of some, as pairs of an id and the id of the step right
+    before it (empty: none), where else they go.
+    """
+
+    steps: tuple[Step, ...]
+    placed: tuple[tuple[str, str], ...] = ()
+    kind: Literal['restore'] = 'restore'
+
+
 Operation: TypeAlias = (
-    Add | Replace | SetStatus | Edit | Depend | Undepend | Remove | Move | Claim | Renew | Release | Note | Describe
+    Add
+    | Replace
+    | SetStatus
+    | Edit
+    | Depend
+    | Undepend
+    | Remove
+    | Move
+    | Claim
+    | Renew
+    | Release
+    | Note
+    | Describe
+    | Restore
 )

@@ -35,6 +35,7 @@ from planctl.operations import (
     Remove,
     Renew,
     Replace,
+    Restore,
     SetStatus,
     Undepend,
 )
@@ -123,6 +124,8 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
         case Describe(objective=objective, brief=brief):
             given = {'objective': objective, 'brief': brief}
             judgement.session |= {name: clean_block(text) for name, text in given.items() if text is not None}
+        case Restore():
+            _restore(judgement, operation)
 
 
 def _add(judgement: Judgement, add: Add) -> None:
@@ -181,6 +184,31 @@ def _move(judgement: Judgement, move: Move) -> None:
         work.put(replace(step, parent_id=None if move.top else work.step(move.under or '').id))
     if move.before is not None or move.after is not None:
         work.place(step.id, before=move.before, after=move.after)
+
+
+def _restore(judgement: Judgement, operation: Restore) -> None:
+    work, before = judgement.work, judgement.work.plan.index
+    for step in operation.steps:
+        current = work.steps.get(step.id)
+        known = current is not None or step.id in before
+        holds = current is not None and (current.status, current.owner) == (step.status, step.owner)
+        # An id that another program gave out may be restored; a new one has to be one.
+        if not known and (not step.id or clean(step.id) != step.id):
+            check_id(step.id)
+        work.put(
+            replace(
+                step,
+                content=storable(step.content),
+                active_form=clean(step.active_form),
+                depends_on=tuple(dict.fromkeys(step.depends_on)),
+                lease=current.lease if current is not None and holds else None,
+                note=clean(step.note),
+            )
+        )
+        if step.id not in before or before[step.id].status is not step.status:
+            judgement.requested[step.id] = None
+    if operation.placed:
+        work.arrange(operation.placed)
 
 
 # --- Judging ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -156,41 +155,3 @@ def _named(plan: Plan, step_id: str) -> str:
     if step is None:
         return f'{shown(step_id)}, which is not in the plan'
     return f'{MARKS[step.status]} {shown(step.id)} {shown(step.content)}'
-
-
-# What Markdown, and HTML inside it, would take for more than text.
-_MARKDOWN = r'([\\`*_{}\[\]<>()#+!|~&-])'
-
-
-def escape_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is."""
-    return re.sub(_MARKDOWN, r'\\\1', text)
-
-
-def render_markdown(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
-    """Return a Markdown checklist with ids: objective and brief before it, the progress of the whole plan behind."""
-    blocks: list[str] = []
-    if plan.objective:
-        first, *more = shown_block(plan.objective).split('\n')
-        blocks.append(f'# {escape_markdown(first)}')
-        if more:
-            blocks.append(_paragraphs('\n'.join(more)))
-    if plan.brief:
-        blocks.append(_paragraphs(shown_block(plan.brief)))
-    lines: list[str] = []
-    for depth, step in rows:
-        line = f'{"  " * depth}- {MARKS[step.status]} `{shown(step.id)}` {escape_markdown(shown(step.content))}'
-        if step.depends_on:
-            line += f' (depends on: {shown(", ".join(step.depends_on))})'
-        if step.note:
-            line += f' — {escape_markdown(shown(step.note))}'
-        lines.append(line)
-    if lines:
-        blocks.append('\n'.join(lines))
-    blocks.append(f'{progress_line(progress(plan.steps))}')
-    return '\n\n'.join(blocks)
-
-
-def _paragraphs(text: str) -> str:
-    # Two spaces at the end keep a line break.
-    return '  \n'.join(escape_markdown(line) for line in text.strip('\n').split('\n'))

@@ -119,6 +119,29 @@ class Working:
                 order[current_id] = current
         self.steps = order
 
+    def arrange(self, placed: Iterable[tuple[str, str]]) -> None:
+        """Put each of these steps right behind another, or at the top (empty); whatever their order. Linear.
+
+        One whose other step is not there goes to the end, and so do those that would stand behind each other.
+        """
+        moving = dict(placed)
+        followers: dict[str, list[str]] = {}
+        for step_id, behind in moving.items():
+            followers.setdefault(behind, []).append(step_id)
+        order: dict[str, Step] = {}
+
+        def put(step_id: str) -> None:
+            stack = [step_id]
+            while stack:
+                current = stack.pop()
+                if current in self.steps and current not in order:
+                    order[current] = self.steps[current]
+                    stack.extend(reversed(followers.get(current, ())))
+
+        for step_id in (*followers.get('', ()), *(other for other in self.steps if other not in moving), *moving):
+            put(step_id)
+        self.steps = order
+
     def children(self, step_id: str) -> Collection[str]:
         """Return the ids of the steps right under this one."""
         if self._children is None:

@@ -16,7 +16,7 @@ from planctl.cli.settings import Settings
 from planctl.errors import InputError
 from planctl.plan import STATUSES, Plan, Step, TaskStatus
 from planctl.sanitize import shown
-from planctl.text import render_markdown, render_plan_text, step_details, step_line, tree_order
+from planctl.text import render_plan_text, step_details, step_line, tree_order
 
 EXAMPLES = {
     'show': 'planctl show --open',
@@ -116,6 +116,8 @@ def _show(settings: Settings, plan: Plan, rows: list[tuple[int, Step]], output: 
         case 'ids':
             emit(''.join(f'{shown(step.id)}\n' for _, step in rows))
         case 'md':
+            from planctl.markdown import render_markdown
+
             emit(render_markdown(plan, rows) + '\n')
         case 'prompt':
             from planctl.reminder import OPENING, remind

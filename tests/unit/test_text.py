@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planctl.items import PlanItem
+from planctl.markdown import render_markdown
 from planctl.plan import STATUSES, Plan, Progress, Step, TaskStatus
 from planctl.text import (
     elapsed,
-    escape_markdown,
     progress_line,
-    render_markdown,
     render_plan,
     render_plan_text,
     render_tree,
@@ -146,15 +145,6 @@ def test_no_text_breaks_a_line_or_steers_a_terminal(content: str, note: str, ste
     for text in texts:
         assert not any(char in text for char in '\r\t\x00\x1b\x9b\u2028\u202e\ud800')
     assert render_tree(plan).count('\n') == 1
-
-
-@given(st.text(st.characters(exclude_categories=['Cs', 'Cc']), max_size=60))
-def test_escaped_markdown_reads_as_the_text(text: str) -> None:
-    import re
-
-    escaped = escape_markdown(text)
-    assert re.sub(r'\\([\\`*_{}\[\]<>()#+!|~&-])', r'\1', escaped) == text
-    assert not re.search(r'(?<!\\)(?:\\\\)*[`*_<\[]', escaped)
 
 
 def test_an_empty_plan_is_its_progress() -> None:
