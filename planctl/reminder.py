@@ -22,8 +22,8 @@ from planctl.working import Working
 OPENING = '<plan-reminder>\n'
 CLOSING = '\n</plan-reminder>'
 
-INTRODUCTION = 'Added automatically to this request, not by the user. The plan as it is now:'
-FINISHED = 'Added automatically to this request, not by the user. Nothing in the plan is open any more:'
+INTRODUCTION = 'Automatic, not from the user. The plan now:'
+FINISHED = 'Automatic, not from the user. Nothing in the plan is open any more:'
 KEEP_CURRENT = 'Keep it current with {tool}.'
 LEFT_OUT = '{count} more open steps are not listed here.'
 LEFT_OUT_READ = '{count} more open steps are not listed here; {tool} lists every step.'

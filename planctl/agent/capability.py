@@ -208,6 +208,11 @@ class Planning(AbstractCapability[AgentDepsT]):
         async with store:
             return await handler()
 
+    @property
+    def reminds(self) -> bool:
+        """Whether the model of this run is shown the plan with each request."""
+        return self.inject and self._run is not None and self._run.seen.known is not None
+
     # --- The reminder -------------------------------------------------------------------------------------------
 
     async def wrap_model_request(

@@ -29,19 +29,18 @@ BLOCK_WITH_NOTE = ' If you cannot go on: blocked, with a note that says why.'
 
 # --- Guidance ---------------------------------------------------------------------------------------------------
 
-GUIDANCE_WRITE = 'For work of several steps, lay out the steps with `{write_plan}` before you start.'
+GUIDANCE_WRITE = 'For work of several steps, first lay out the steps with `{write_plan}`.'
 GUIDANCE_WORK = (
-    'Keep exactly one step in_progress, and mark it completed with `{updating}` as soon as it is done and checked, '
-    'not before.'
+    'Keep exactly one step in_progress, and mark it completed with `{updating}` once done and checked, not before.'
 )
-GUIDANCE_ADD = 'When more work comes up, add it with `{add_task}`.'
+GUIDANCE_ADD = 'Add work that comes up with `{add_task}`.'
 GUIDANCE_SUBTASK = 'Break a large step into parts with `{add_subtask}`.'
 GUIDANCE_ORDER = (
     'Where a step needs another one first, say so with `{set_dependency}`: it stays blocked until that one is '
     'completed or cancelled.'
 )
 GUIDANCE_AVAILABLE = '`{get_available_tasks}` lists what can be worked on now.'
-GUIDANCE_REMINDER = 'The plan as it is stored is shown to you with every request.'
+GUIDANCE_REMINDER = 'The stored plan is shown with every request.'
 
 # --- Arguments that cannot be used ------------------------------------------------------------------------------
 

@@ -17,10 +17,13 @@ NAMED = 10
 """How many steps an answer gives with their text; the others are given by id."""
 
 
-def reply(operations: Sequence[Operation], applied: Applied) -> str:
-    """Return the answer to a tool that changed the plan, or found it as it was asked to be."""
+def reply(operations: Sequence[Operation], applied: Applied, *, reminded: bool = False) -> str:
+    """Return the answer to a tool that changed the plan, or found it as it was asked to be.
+
+    `reminded` says that a reminder follows, which has the progress: an answer is paid for again with every request.
+    """
     parts = [_done(operations, applied), *_consequences(operations, applied), *_notes(applied)]
-    if applied.progress.total:
+    if applied.progress.total and not reminded:
         parts.append(prompts.PROGRESS.format(progress=progress_line(applied.progress)))
     return '\n'.join(part for part in parts if part)
 

@@ -163,7 +163,7 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
         outcome = await planning.change_plan(ctx, operations)
         if isinstance(outcome, Refusal):
             return Answer(refusal_text(outcome, planning.tool_names), failed=True)
-        return Answer(reply(operations, outcome))
+        return Answer(reply(operations, outcome, reminded=planning.reminds))
 
     async def _read(self, ctx: RunContext[AgentDepsT], what: str) -> Answer:
         return Answer(await self._planning(ctx).view_plan(ctx, what))

@@ -46,7 +46,7 @@ def test_open_steps_are_listed_in_plan_order_with_what_they_wait_for_and_resolve
         )
     ).text
     assert text == (
-        'Added automatically to this request, not by the user. The plan as it is now:\n'
+        'Automatic, not from the user. The plan now:\n'
         '[~] 2 two (doing two)\n'
         '  [ ] 4 part of two\n'
         '[!] 3 three (waits for 2)\n'
@@ -62,7 +62,7 @@ def test_a_plan_with_nothing_open_does_not_push_to_go_on(status):
     text = remind(plan(Step('1', 'one', status))).text
     assert lines(text) == []
     assert 'Keep it current' not in text
-    assert 'not by the user' in text
+    assert 'not from the user' in text
 
 
 def test_tools_are_called_what_the_request_calls_them_and_none_that_is_not_there():

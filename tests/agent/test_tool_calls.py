@@ -51,7 +51,7 @@ async def test_six_status_changes_of_one_response_are_all_applied(make_store):
         store = make_store(f's{repeat}')
         await apply(store, *(Add(f'step {number}') for number in range(1, 7)))
         script = Script([[call('update_task_status', task_id=str(n), status='completed') for n in range(1, 7)]])
-        told = await outcomes(script, Planning(store=store))
+        told = await outcomes(script, Planning(store=store, inject=False))
         assert statuses(await store.read()) == dict.fromkeys('123456', 'completed')
         assert [text.splitlines()[0] for _, text in told] == [f'Step {n} (step {n}) is completed.' for n in range(1, 7)]
         # Each answer tells the truth about its own call.
@@ -355,7 +355,7 @@ async def test_answers_say_what_else_happened():
         ]
     )
     store = InMemoryPlanStore()
-    told = [text for _, text in await outcomes(script, Planning(store=store, enable_subtasks=True))]
+    told = [text for _, text in await outcomes(script, Planning(store=store, enable_subtasks=True, inject=False))]
     assert told[0].splitlines() == [
         'Saved. Ids in order: 1, 2.',
         'Blocked now, since they wait for open steps: 2.',
@@ -371,6 +371,13 @@ async def test_answers_say_what_else_happened():
     assert told[8].endswith('Plan: 3 of 3 resolved, finished.')
     assert told[9].startswith('Already so: 2.')
     assert told[10] == 'Nothing is left to do: every step is resolved.'
+
+
+async def test_an_answer_leaves_the_progress_to_the_reminder_that_follows_it():
+    script = Script([[call('add_task', content='a')], [call('update_task_status', task_id='1', status='completed')]])
+    told = await outcomes(script, Planning())
+    assert told == [('success', 'Added step 1.'), ('success', 'Step 1 (a) is completed.')]
+    assert '1 of 1 resolved, finished' in script.reminder()
 
 
 async def test_a_plain_plan_takes_blocked_with_a_reason_where_that_is_enabled():
