@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from planctl.plan import Plan, Progress, Step, TaskStatus
+from planctl.plan import Plan, Problem, Progress, Step, TaskStatus, damage
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,14 @@ class StepChange:
 class Remark:
     """Something that a transaction did beyond the letter of what was asked, for the adapters to put into words.
 
-    Codes: `claimed` (steps); `several_in_progress` (the actor's own steps); `completable` (open parents whose children
-    are now all resolved). Of a whole-plan write: `dropped` (open steps that it left out and that are removed); `kept`
-    (left out, but kept, because the writer never saw them as they are); `stays_deleted` (restated as shown, but
-    removed by another since); `identified_by_text` (id and text of an item named two steps; pairs: id given, id
-    taken); `overruled` (another changed the field too, and the writer's value stands; triples: id, field, the other's
-    value); `merged` (the item only repeats what was shown, or a new step's default, and the other's value stands;
-    triples alike). A value in a triple is text: dependencies are joined by a space, none is empty.
+    Codes: `claimed` (steps); `mended` (steps that could not be read and now can); `several_in_progress` (the actor's
+    own steps); `completable` (open parents whose children are now all resolved). Of a whole-plan write: `dropped` (open
+    steps that it left out and that are removed); `kept` (left out, but kept, because the writer never saw them as they
+    are); `stays_deleted` (restated as shown, but removed by another since); `identified_by_text` (id and text of an
+    item named two steps; pairs: id given, id taken); `overruled` (another changed the field too, and the writer's value
+    stands; triples: id, field, the other's value); `merged` (the item only repeats what was shown, or a new step's
+    default, and the other's value stands; triples alike). A value in a triple is text: dependencies are joined by a
+    space, none is empty.
     """
 
     code: str
@@ -112,6 +113,16 @@ class Change:
     def remark(self, code: str) -> tuple[str, ...]:
         """Return the ids of the remark with this code, or none."""
         return next((remark.ids for remark in self.remarks if remark.code == code), ())
+
+
+def problems_left(plan: Plan, changes: Iterable[StepChange]) -> tuple[Problem, ...]:
+    """Return the problems of the plan that changes without rules leave; `DamagedStep` when they touch other steps."""
+    if not plan.problems:
+        return ()
+    touched = {change.step.id for change in changes}
+    if touched - {problem.id for problem in plan.problems}:
+        raise damage(plan.problems)
+    return tuple(problem for problem in plan.problems if problem.id not in touched)
 
 
 def difference(before: Sequence[Step], after: Sequence[Step]) -> tuple[StepChange, ...]:

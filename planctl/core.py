@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from planctl.change import Change
+    from planctl.journal import LogRow
     from planctl.operations import Operation
     from planctl.plan import Plan
     from planctl.stores.base import BaseStore, PlanStore
@@ -30,19 +31,22 @@ async def apply(
 
     Operations given together are judged together, in any order. `actor` and `label` go into the log; `now` is in
     seconds since the epoch, the clock's by default. A `key` that was seen before returns the first change and changes
-    nothing. Raises `InputError`, `NotFound` and `Refused` from the rules and `StorageError` from the store; then
-    nothing was changed.
+    nothing. What cannot be stored of the three becomes U+FFFD. Raises `InputError`, `NotFound` and `Refused` from the
+    rules and `StorageError` from the store; then nothing was changed.
     """
     # Here and not above: a command that only reads is a fifth faster without the operations and the rules.
     from planctl import rules
+    from planctl.sanitize import clean
     from planctl.stores.base import inner
 
     moment = time.time() if now is None else now
+    # They may come from an environment that is no UTF-8; a step keeps the actor as its owner.
+    who, what = clean(actor), clean(label or label_of(requests))
 
     def edit(plan: Plan) -> Change:
-        return rules.apply(plan, expand(plan, requests), actor=actor, now=moment)
+        return rules.apply(plan, expand(plan, requests), actor=who, now=moment)
 
-    return await inner(store).update(edit, actor=actor, label=label or label_of(requests), now=moment, key=key)
+    return await inner(store).update(edit, actor=who, label=what, now=moment, key=None if key is None else clean(key))
 
 
 async def read(store: BaseStore | PlanStore) -> Plan:
@@ -50,6 +54,15 @@ async def read(store: BaseStore | PlanStore) -> Plan:
     from planctl.stores.base import inner
 
     return await inner(store).read()
+
+
+async def log(
+    store: BaseStore | PlanStore, *, since: int = 0, limit: int | None = None, step_id: str | None = None
+) -> list[LogRow]:
+    """Return what was done to the store's plan, the newest last; see `BaseStore.log`."""
+    from planctl.stores.base import inner
+
+    return await inner(store).log(since=since, limit=limit, step_id=step_id)
 
 
 def expand(plan: Plan, requests: Iterable[Request]) -> list[Operation]:

@@ -30,6 +30,7 @@ PlanctlError
 ├── StorageError               the database failed                       (5)
 │   ├── StoreUnavailable       it may pass; also a ConnectionError
 │   ├── DamagedStore
+│   │   └── DamagedStep        one step of the plan cannot be read
 │   ├── NewerSchema
 │   └── DriverMissing
 └── AgentError                 the model, its provider or the agent file (7)
@@ -240,6 +241,12 @@ class DamagedStore(StorageError):
     """The database is not one that planctl can read."""
 
     code = 'damaged'
+
+
+class DamagedStep(DamagedStore):
+    """A step cannot be read; until it is edited or removed, nothing else is changed."""
+
+    code = 'damaged_step'
 
 
 class NewerSchema(StorageError):

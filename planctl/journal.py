@@ -57,6 +57,14 @@ def log_rows(change: Change, *, actor: str, operation: str, at: float) -> list[L
     ]
 
 
+def chosen(
+    rows: Iterable[LogRow], *, since: int = 0, limit: int | None = None, step_id: str | None = None
+) -> list[LogRow]:
+    """Return the rows that `BaseStore.log` returns of a whole log."""
+    found = [row for row in rows if row.revision > since and step_id in (None, row.id)]
+    return found if limit is None else found[max(0, len(found) - limit) :]
+
+
 def _record(step: Step | None, change: StepChange, behind: str | None) -> dict[str, Any] | None:
     if step is None:
         return None

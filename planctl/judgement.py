@@ -8,7 +8,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from planctl.change import Remark
 from planctl.errors import BlankText
 from planctl.operations import Operation, Remove, SetStatus
-from planctl.plan import Plan, Step, TaskStatus
+from planctl.plan import Plan, Problem, Step, TaskStatus
 from planctl.sanitize import clean
 from planctl.working import Working
 
@@ -31,6 +31,8 @@ class Judgement:
     requested: dict[str, None] = field(default_factory=dict[str, None])
     """Steps that were given a status, as opposed to those that settling moves."""
     claimed: list[str] = field(default_factory=list[str])
+    mended: list[str] = field(default_factory=list[str])
+    """Steps that could not be read and were edited."""
     remarks: list[Remark] = field(default_factory=list[Remark])
     session: dict[str, object] = field(default_factory=dict[str, object])
     """Fields of the plan itself that change."""
@@ -41,6 +43,11 @@ class Judgement:
         self.removing = frozenset(one.id for one in given if isinstance(one, Remove))
         self.named = frozenset(one.id for one in moving)
         self.resolving = frozenset(one.id for one in moving if one.cascade and one.status.resolved)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The steps that could not be read when the transaction began."""
+        return self.work.plan.problems
 
     def move(self, step: Step, status: TaskStatus, note: str | None = None) -> None:
         """Put a step into a status, to be judged at the end."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from planctl.errors import InvalidId, InvalidName, StepNotFound
+from planctl.errors import DamagedStep, InvalidId, InvalidName, StepNotFound
 from planctl.sanitize import clean, has_control
 
 
@@ -58,6 +58,25 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a step as another program stored it; `message` says so on one line, the step named.
+
+    With `mended` the step cannot be read: that is what an edit of its text makes of it. Until it is edited or removed
+    the plan has `stand_in` in its place, and nothing else is changed. Without, the step is in the plan as it is.
+    """
+
+    id: str
+    message: str
+    mended: Step | None = None
+
+    @property
+    def stand_in(self) -> Step:
+        """A step that nobody can start and that others go on waiting for; its note says why."""
+        content = '' if self.mended is None else self.mended.content
+        return Step(self.id, content, TaskStatus.blocked, note=self.message)
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How many steps of a plan stand where, and what that makes of the plan."""
 
@@ -102,6 +121,7 @@ class Plan(_Indexed):
 
     `revision` grows by one with each transaction that changed something; 0 was never written. `next_id` is the id
     that the next step made without one gets. `owner` and `lease` say which run works on the session, and until when.
+    `problems` names the steps that the store could not read; it has no other entries.
     """
 
     session: str = 'default'
@@ -112,6 +132,7 @@ class Plan(_Indexed):
     steps: tuple[Step, ...] = ()
     owner: str | None = None
     lease: float | None = None
+    problems: tuple[Problem, ...] = ()
 
     @property
     def index(self) -> Mapping[str, Step]:
@@ -138,6 +159,17 @@ class Plan(_Indexed):
     def progress(self) -> Progress:
         """Count the steps by status."""
         return progress(self.steps)
+
+
+def damage(problems: Sequence[Problem]) -> DamagedStep:
+    """Return the error of a change that has to wait until these steps can be read."""
+    first, *others = problems
+    more = f' (and {len(others)} more cannot be read)' if others else ''
+    return DamagedStep(
+        first.message + more,
+        ids=[problem.id for problem in problems],
+        hint='give it a new text or remove it: nothing else is changed before',
+    )
 
 
 def progress(steps: Iterable[Step]) -> Progress:

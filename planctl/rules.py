@@ -22,6 +22,7 @@ from planctl.errors import (
     StepNotFound,
 )
 from planctl.judgement import Judgement, listed, storable
+from planctl.mending import left, mend, refuse_others
 from planctl.operations import (
     Add,
     Claim,
@@ -51,10 +52,12 @@ PENDING, IN_PROGRESS, COMPLETED, CANCELLED, BLOCKED = TaskStatus
 def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float) -> Change:
     """Return the change that the operations make of `plan`; a refusal raises and there is no change.
 
-    `now` is in seconds since the epoch. Raises `InputError`, `StepNotFound` and `Refused`. Near-linear in the size of
-    the plan, whatever its depth.
+    `now` is in seconds since the epoch. Raises `InputError`, `StepNotFound` and `Refused`, and `DamagedStep` when
+    steps that could not be read have to be mended first. Near-linear in the size of the plan, whatever its depth.
     """
     given = tuple(operations)
+    if plan.problems:
+        refuse_others(plan, given)
     judgement = Judgement(Working(plan), actor, now, given)
     for operation in given:
         _apply_one(judgement, operation)
@@ -72,6 +75,8 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
     # Who holds the session and how long a lease runs is kept, but it is no change of the plan.
     counts = fields.keys() - {'owner', 'lease'} or any(not _only_lease(change) for change in changes)
     revision = plan.revision + 1 if counts else plan.revision
+    if plan.problems:
+        fields['problems'] = left(judgement)
     after = replace(plan, steps=steps, revision=revision, next_id=work.next_id, **fields)
     return Change(plan, after, changes, remarks, progress(steps))
 
@@ -94,6 +99,10 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
             _set_status(judgement, operation)
         case Edit(id=step_id, content=content, active_form=active_form):
             step = work.step(step_id)
+            if judgement.problems:
+                mend(judgement, step_id)
+                step = work.step(step_id)
+                content = step.content if content is None else content
             work.put(
                 replace(
                     step,
@@ -287,7 +296,8 @@ def _judge_status(work: Working, step: Step, earlier: Step | None, under_resolve
 
 def _closing_remarks(judgement: Judgement) -> list[Remark]:
     work, before = judgement.work, judgement.work.plan.index
-    remarks = [Remark('claimed', tuple(judgement.claimed))] if judgement.claimed else []
+    noted = {'claimed': judgement.claimed, 'mended': judgement.mended}
+    remarks = [Remark(code, tuple(dict.fromkeys(ids))) for code, ids in noted.items() if ids]
     touched = [work.steps[step_id] for step_id in judgement.requested if step_id in work.steps]
     if any(step.status is IN_PROGRESS for step in touched):
         own = tuple(s.id for s in work.steps.values() if s.status is IN_PROGRESS and s.owner == judgement.actor)

@@ -22,6 +22,8 @@ from planctl.stores.base import BaseStore, EditFunction, PlanStore, inner
 if TYPE_CHECKING:
     from typing import Self
 
+    from planctl.journal import LogRow
+
 
 class SixMethodStore(BaseStore):
     """Reads all, decides, and writes the difference with as few calls as it takes.
@@ -207,6 +209,10 @@ class StoreWrapper(BaseStore):
     async def read(self) -> Plan:
         """Return what the wrapped store reads."""
         return await self.wrapped.read()
+
+    async def log(self, *, since: int = 0, limit: int | None = None, step_id: str | None = None) -> list[LogRow]:
+        """Return what the wrapped store logged."""
+        return await self.wrapped.log(since=since, limit=limit, step_id=step_id)
 
     async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
         """Do what the wrapped store does."""

@@ -11,8 +11,8 @@ from operator import lt
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
-from planctl.change import Change, difference, longest_increasing
-from planctl.errors import BlankText, DuplicateId
+from planctl.change import Change, difference, longest_increasing, problems_left
+from planctl.errors import BlankText, DuplicateId, Unsupported
 from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, next_id_after, progress
 from planctl.sanitize import clean
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from planctl.items import PlanEventEmitter, PlanItem
+    from planctl.journal import LogRow
 
 EditFunction: TypeAlias = Callable[[Plan], Change]
 """A pure function from the stored plan to a change of it. A store may call it more than once in a transaction."""
@@ -88,6 +89,15 @@ class BaseStore(ABC):
         comes out and nothing is stored. With a `key` that was stored before, nothing is done and the first change is
         returned, `replayed`. Raises `StorageError`; then nothing is stored either.
         """
+
+    async def log(self, *, since: int = 0, limit: int | None = None, step_id: str | None = None) -> list[LogRow]:
+        """Return what was done to the plan, the newest last: one row for each changed step of each revision.
+
+        `since` leaves out revisions up to that one, `step_id` every other step (an empty one is the session itself),
+        and `limit` all but the newest rows. A store may forget old revisions, whole ones. Raises `StorageError`, and
+        `Unsupported` when the store keeps no log.
+        """
+        raise Unsupported('this store keeps no log')
 
     _emitter: PlanEventEmitter | None = None
 
@@ -173,10 +183,12 @@ class BaseStore(ABC):
 
         def put(plan: Plan) -> list[Step]:
             step = plan.get(item_id)
-            if step is None:
+            if step is None or not fields:
                 return list(plan.steps)
-            merged = PlanItem.model_validate(item_of(step).model_dump() | fields)
-            return [_storable(_step_of(merged), step) if s is step else s for s in plan.steps]
+            # Of one that cannot be read it changes what can be, and that mends it.
+            mended = next((p.mended for p in plan.problems if p.id == item_id), None) or step
+            merged = PlanItem.model_validate(item_of(mended).model_dump() | fields)
+            return [_storable(_step_of(merged), mended) if s is step else s for s in plan.steps]
 
         change = await self._store('update_item', put)
         step = change.after.get(item_id)
@@ -224,12 +236,17 @@ def deprecated_emitter(event_emitter: PlanEventEmitter | None) -> PlanEventEmitt
 
 
 def restate(plan: Plan, steps: Sequence[Step]) -> Change:
-    """Return the change that makes `steps` the steps of `plan`, without any rule."""
+    """Return the change that makes `steps` the steps of `plan`, without any rule.
+
+    `DamagedStep` when it changes anything but steps that could not be read, as long as there are any.
+    """
     changes = difference(plan.steps, steps)
     if not changes:
         return Change(plan, plan, progress=plan.progress)
+    left = problems_left(plan, changes)
     ids = [change.step.id for change in changes if change.before is None]
-    after = replace(plan, steps=tuple(steps), revision=plan.revision + 1, next_id=next_id_after(plan.next_id, ids))
+    next_id = next_id_after(plan.next_id, ids)
+    after = replace(plan, steps=tuple(steps), revision=plan.revision + 1, next_id=next_id, problems=left)
     return Change(plan, after, changes, progress=progress(steps))
 
 

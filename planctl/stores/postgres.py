@@ -98,13 +98,14 @@ class PostgresPlanStore(BaseStore):
 
         return await self._calls.do(once)
 
-    async def log(self) -> list[LogRow]:
-        """Return the session's log, oldest first. Raises `StorageError`."""
+    async def log(self, *, since: int = 0, limit: int | None = None, step_id: str | None = None) -> list[LogRow]:
+        """Return rows of the session's log, the newest last; see `BaseStore.log`."""
+        query = self._tables.read_log(since, limit, step_id)
 
         async def once(waiting: Waiting) -> list[LogRow]:
             try:
                 async with self._transaction(waiting, readonly=True) as connection:
-                    return [LogRow(*record) for record in await _fetch(connection, self._tables.read_log)]
+                    return [LogRow(*record) for record in reversed(await _fetch(connection, query))]
             except Exception as error:
                 if _state(error) != _UNDEFINED_TABLE:
                     raise

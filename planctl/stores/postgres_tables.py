@@ -131,13 +131,12 @@ class Tables:
             (self.session,),
         )
 
-    @property
-    def read_log(self) -> Statement:
-        """Read the log, oldest first."""
+    def read_log(self, since: int, limit: int | None, step_id: str | None) -> Statement:
+        """Read rows of the log, the newest first."""
         return Statement(
-            f'SELECT {", ".join(LOG)} FROM planctl_log WHERE plan_table = $1 AND session = $2 '
-            'ORDER BY revision, number',
-            (self.table, self.session),
+            f'SELECT {", ".join(LOG)} FROM planctl_log WHERE plan_table = $1 AND session = $2 AND revision > $3 '
+            'AND ($4::text IS NULL OR id = $4) ORDER BY revision DESC, number DESC LIMIT $5',
+            (self.table, self.session, since, step_id, limit),
         )
 
     def read_reply(self, key: str) -> Statement:

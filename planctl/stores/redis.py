@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import planctl
 from planctl.change import Change
 from planctl.errors import DamagedStore, InputError, StorageError, StoreUnavailable
-from planctl.journal import OTHER, LogRow, dump_reply, load_reply, log_rows
+from planctl.journal import OTHER, LogRow, chosen, dump_reply, load_reply, log_rows
 from planctl.plan import Plan, check_session
 from planctl.sanitize import clean
 from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter
@@ -111,14 +111,15 @@ class RedisPlanStore(BaseStore):
 
         return await self._calls.do(once)
 
-    async def log(self) -> list[LogRow]:
-        """Return what the log keeps of the session, oldest first. Raises `StorageError`."""
+    async def log(self, *, since: int = 0, limit: int | None = None, step_id: str | None = None) -> list[LogRow]:
+        """Return what the log keeps of the session, the newest last; see `BaseStore.log`."""
 
         async def once(_: Waiting) -> list[LogRow]:
             async with self._pipeline() as pipe:
                 pipe.execute_command('LRANGE', self._keys.log, 0, -1)
                 (entries,) = await pipe.execute()
-            return [row for entry in entries for row in load_entry(_text(entry) or '')[0]]
+            rows = (row for entry in entries for row in load_entry(_text(entry) or '')[0])
+            return chosen(rows, since=since, limit=limit, step_id=step_id)
 
         return await self._calls.do(once)
 

@@ -18,6 +18,7 @@ from aiosqlite.core import _STOP_RUNNING_SENTINEL as STOP  # pyright: ignore[rep
 
 from planctl.change import Change
 from planctl.errors import DatabaseNotFound
+from planctl.journal import LogRow
 from planctl.plan import Plan
 from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter
 from planctl.stores.sqlite_file import WAIT, PlanFile
@@ -74,6 +75,15 @@ class SqlitePlanStore(BaseStore):
             return await self._call(lambda file, given_up: file.read(given_up))
         except DatabaseNotFound:
             return Plan(session=self.session)
+
+    async def log(self, *, since: int = 0, limit: int | None = None, step_id: str | None = None) -> list[LogRow]:
+        """Return rows of the log, none when there is no file yet; see `BaseStore.log`."""
+        try:
+            return await self._call(
+                lambda file, given_up: file.log(since=since, limit=limit, step_id=step_id, given_up=given_up)
+            )
+        except DatabaseNotFound:
+            return []
 
     async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
         """Apply `edit`; see `BaseStore.update`. It is called on another thread."""

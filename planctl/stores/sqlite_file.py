@@ -8,15 +8,17 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from planctl.change import Change
 from planctl.errors import InvalidName, StorageError
+from planctl.journal import LogRow
 from planctl.plan import Plan, check_session
 from planctl.stores.base import BaseStore, EditFunction
 from planctl.stores.sqlite_open import (
     Journal,
     Patience,
+    copy_to,
     explained,
     identity,
     is_blank,
@@ -28,6 +30,8 @@ from planctl.stores.sqlite_tables import HARNESS_TABLE, check_own_table
 
 if TYPE_CHECKING:
     from typing import Self
+
+T = TypeVar('T')
 
 WAIT = 10.0
 """Seconds to wait for another process that holds the database."""
@@ -68,11 +72,18 @@ class PlanFile:
 
         Creates and changes nothing. Raises `DatabaseNotFound` and `StorageError`.
         """
-        with explained(self.path, self._wait):
-            patience = Patience(self._wait, given_up)
-            if (writer := self._current()) is not None:
-                return patience.attempt(lambda: _read(writer.connection, writer.rows))
-            return read_from(os.path.realpath(self.path), patience, lambda db: _read(db, self._rows(db)))
+        return self._look(Rows.read, given_up)
+
+    def log(
+        self,
+        *,
+        since: int = 0,
+        limit: int | None = None,
+        step_id: str | None = None,
+        given_up: Callable[[], bool] | None = None,
+    ) -> list[LogRow]:
+        """Return rows of the log, the newest last; see `BaseStore.log`. Creates and changes nothing."""
+        return self._look(lambda rows: rows.log(since=since, limit=limit, step_id=step_id), given_up)
 
     def transact(
         self,
@@ -105,11 +116,28 @@ class PlanFile:
             finally:
                 self._roll_back()
 
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """Copy the whole database, all sessions and tables, as it is at one moment, into a new file.
+
+        Others may write meanwhile. `StorageError` when the target is there already; after an error it is not.
+        """
+        name: str = os.fspath(target)
+        place = os.path.abspath(name)
+        with explained(self.path, self._wait):
+            read_from(os.path.realpath(self.path), Patience(self._wait), lambda db: copy_to(db, place))
+
     def close(self) -> None:
         """Close what is open. The next call opens again what it needs."""
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.connection.close()
+
+    def _look(self, work: Callable[[Rows], T], given_up: Callable[[], bool] | None) -> T:
+        with explained(self.path, self._wait):
+            patience = Patience(self._wait, given_up)
+            if (writer := self._current()) is not None:
+                return patience.attempt(lambda: _read(writer.connection, writer.rows, work))
+            return read_from(os.path.realpath(self.path), patience, lambda db: _read(db, self._rows(db), work))
 
     def _roll_back(self) -> None:
         if self._writer is not None and self._writer.connection.in_transaction:
@@ -159,10 +187,10 @@ class _Writer:
     file: tuple[int, int] | None
 
 
-def _read(connection: sqlite3.Connection, rows: Rows) -> Plan:
+def _read(connection: sqlite3.Connection, rows: Rows, work: Callable[[Rows], T]) -> T:
     connection.execute('BEGIN')
     try:
-        return rows.read()
+        return work(rows)
     finally:
         if connection.in_transaction:
             connection.execute('ROLLBACK')
@@ -195,6 +223,14 @@ class SqliteFile(BaseStore):
         with self._lock:
             try:
                 return self._file.read()
+            finally:
+                self._rest()
+
+    async def log(self, *, since: int = 0, limit: int | None = None, step_id: str | None = None) -> list[LogRow]:
+        """Return rows of the log; `DatabaseNotFound` when there is no file. See `BaseStore.log`."""
+        with self._lock:
+            try:
+                return self._file.log(since=since, limit=limit, step_id=step_id)
             finally:
                 self._rest()
 

@@ -209,6 +209,26 @@ def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> 
     return connection
 
 
+def copy_to(connection: sqlite3.Connection, target: str) -> None:
+    """Copy the whole database into a new file; nothing is there before it is whole."""
+    if os.path.lexists(target):
+        raise StorageError(f'{target} is there already')
+    partial = f'{target}.{os.getpid()}-partial'
+    try:
+        copy = sqlite3.connect(partial, isolation_level=None)
+        try:
+            connection.backup(copy)
+        finally:
+            copy.close()
+        os.replace(partial, target)
+    except OSError as error:
+        raise StorageError(f'{target} cannot be written: {error.strerror or error}') from error
+    finally:
+        for end in ('', '-journal', '-wal', '-shm'):
+            with suppress(FileNotFoundError):
+                os.unlink(partial + end)
+
+
 def _set_journal(connection: sqlite3.Connection, journal: Journal, path: str, patience: Patience) -> None:
     answer = patience.attempt(lambda: connection.execute('PRAGMA journal_mode').fetchone())[0]
     if answer != journal:

@@ -9,14 +9,18 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
+import planctl
 from planctl.change import StepChange
 from planctl.errors import DamagedStore, InvalidName, NewerSchema
 from planctl.plan import STATUSES, Step, check_table
-from planctl.sanitize import clean
 
-SCHEMA = 1
+MIGRATIONS: tuple[tuple[str, ...], ...] = ()
+"""The statements that bring our own tables from version 1 to 2, from 2 to 3 and so on."""
+
+SCHEMA = 1 + len(MIGRATIONS)
 """The version of our own tables. A file with a higher one is left alone."""
 
 HARNESS_TABLE = 'plan_items'
@@ -33,7 +37,7 @@ SAME = ' AND '.join(f'm.{column} IS p.{column}' for column in ('seq', *ITEM))
 _STEP = """session TEXT NOT NULL, seq INTEGER NOT NULL, id TEXT NOT NULL, content TEXT NOT NULL,
     status TEXT NOT NULL, active_form TEXT NOT NULL, parent_id TEXT, depends_on TEXT NOT NULL"""
 _OURS = {
-    'planctl_schema': '(version INTEGER NOT NULL)',
+    'planctl_schema': '(version INTEGER NOT NULL, written_by TEXT NOT NULL)',
     'planctl_sessions': """(
         plan_table TEXT NOT NULL, session TEXT NOT NULL, revision INTEGER NOT NULL, next_id INTEGER NOT NULL,
         objective TEXT NOT NULL, brief TEXT NOT NULL, owner TEXT, lease REAL,
@@ -58,24 +62,38 @@ def check_own_table(table: str) -> str:
     return table
 
 
-def look(db: sqlite3.Connection, table: str, name: str) -> frozenset[str]:
-    """Return the tables that there are, in lower case; refuse a file of a newer planctl or another kind of program."""
+def look(db: sqlite3.Connection, table: str, name: str) -> tuple[frozenset[str], bool]:
+    """Return the tables that there are, in lower case, and whether ours are of an older planctl.
+
+    Refuses a file of a newer one or of another kind of program.
+    """
     found = db.execute("SELECT lower(name) FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = frozenset(each for (each,) in found if not each.startswith('sqlite_'))
     if 'planctl_schema' in tables:
-        version = db.execute('SELECT max(version) FROM planctl_schema').fetchone()[0] or 0
+        version, by = db.execute('SELECT max(version), written_by FROM planctl_schema').fetchone()
+        if version is None:
+            raise DamagedStore(f'{name} does not say of which version its tables are')
         if version > SCHEMA:
             raise NewerSchema(
                 f'{name} was written by a newer planctl: its tables are version {version}, this one knows {SCHEMA}',
-                hint='upgrade planctl',
+                hint=f'install planctl {by} or newer',
             )
-    elif tables and table.lower() == HARNESS_TABLE and HARNESS_TABLE not in tables:
+        return tables, version < SCHEMA
+    if tables and table.lower() == HARNESS_TABLE and HARNESS_TABLE not in tables:
         # With a table of another name somebody means to keep a plan among other things.
         raise DamagedStore(
             f'{name} is the database of another program: it has no table {HARNESS_TABLE}',
             hint='name another file, or another table to keep the plan in',
         )
-    return tables
+    return tables, False
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring our tables up to the version that this planctl writes, inside the transaction of the caller."""
+    (version,) = db.execute('SELECT max(version) FROM planctl_schema').fetchone()
+    for statement in chain.from_iterable(MIGRATIONS[version - 1 :]):
+        db.execute(statement)
+    db.execute('UPDATE planctl_schema SET version = ?, written_by = ?', (SCHEMA, planctl.__version__))
 
 
 def create(db: sqlite3.Connection, table: str, tables: frozenset[str]) -> frozenset[str]:
@@ -85,7 +103,7 @@ def create(db: sqlite3.Connection, table: str, tables: frozenset[str]) -> frozen
     for name, columns in missing.items():
         db.execute(f'CREATE TABLE {name} {columns}')
     if 'planctl_schema' in missing:
-        db.execute('INSERT INTO planctl_schema VALUES (?)', (SCHEMA,))
+        db.execute('INSERT INTO planctl_schema VALUES (?, ?)', (SCHEMA, planctl.__version__))
     return tables.union(name.lower() for name in missing)
 
 
@@ -119,22 +137,3 @@ def columns_changed(change: StepChange) -> dict[str, Any]:
     assert change.after is not None
     sides = zip((*ITEM, *OWN), values_of(change.before), values_of(change.after), strict=True)
     return {column: after for column, before, after in sides if before != after}
-
-
-def check_row(values: Sequence[Any], seq: Any, name: str) -> None:
-    """Raise `DamagedStore` for a row of another program that is no step; it names the step."""
-    step_id, content, status, active_form, parent_id, depends_on = values[:6]
-    subject = f'step {clean(str(step_id))[:80]!r} in {name}'
-    if not isinstance(status, str) or status not in STATUSES:
-        raise DamagedStore(
-            f'{subject} has the status {clean(str(status))[:80]!r}, which no step can have', ids=[str(step_id)]
-        )
-    texts = (step_id, content, active_form, '' if parent_id is None else parent_id)
-    if not all(isinstance(text, str) for text in texts) or not isinstance(seq, int):
-        raise DamagedStore(f'{subject} holds something else than text', ids=[str(step_id)])
-    try:
-        depends: Any = json.loads(depends_on)
-    except (TypeError, ValueError, RecursionError):
-        depends = None
-    if not isinstance(depends, list) or not all(isinstance(on, str) for on in depends):  # pyright: ignore[reportUnknownVariableType]
-        raise DamagedStore(f'{subject} does not list what it depends on as JSON', ids=[str(step_id)])

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planctl import Plan, TaskStatus, apply
+from planctl import Change, Plan, TaskStatus, apply, rules
 from planctl.core import drive
 from planctl.errors import (
     DamagedStore,
@@ -29,6 +29,7 @@ from planctl.errors import (
 from planctl.operations import Add, Describe, Edit, Move, Remove, Replace, SetStatus
 from planctl.stores import sqlite_open
 from planctl.stores.sqlite_file import SqliteFile
+from planctl.stores.sqlite_tables import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 HARNESS = (
@@ -95,6 +96,7 @@ from pathlib import Path
 from planctl import Plan
 from planctl.core import drive
 from planctl.stores.sqlite_file import SqliteFile
+from planctl.stores.sqlite_tables import SCHEMA
 if len(sys.argv) > 2 and os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 steps = drive(SqliteFile(sys.argv[1]).read()).steps
@@ -439,22 +441,6 @@ def another_shape(path: Path) -> None:
     sql(path, 'CREATE TABLE plan_items (name TEXT)', "INSERT INTO plan_items VALUES ('x')")
 
 
-def made_up_status(path: Path) -> None:
-    sql(path, HARNESS, "INSERT INTO plan_items VALUES ('default', 0, 'bad', 'one', 'done', '', NULL, '[]')")
-
-
-def broken_json(path: Path) -> None:
-    sql(path, HARNESS, "INSERT INTO plan_items VALUES ('default', 0, 'bad', 'one', 'pending', '', NULL, '[\"')")
-
-
-def no_list(path: Path) -> None:
-    sql(path, HARNESS, "INSERT INTO plan_items VALUES ('default', 0, 'bad', 'one', 'pending', '', NULL, '{}')")
-
-
-def bytes_for_text(path: Path) -> None:
-    sql(path, HARNESS, "INSERT INTO plan_items VALUES ('default', 0, 'bad', x'ff00', 'pending', '', NULL, '[]')")
-
-
 @pytest.mark.parametrize(
     ('make', 'says'),
     [
@@ -465,10 +451,6 @@ def bytes_for_text(path: Path) -> None:
         (scrambled, 'damaged'),
         (another_program, 'the database of another program: it has no table plan_items'),
         (another_shape, 'tables that are not those of a plan'),
-        (made_up_status, "step 'bad' in .* has the status 'done'"),
-        (broken_json, "step 'bad' in .* does not list what it depends on"),
-        (no_list, "step 'bad' in .* does not list what it depends on"),
-        (bytes_for_text, "step 'bad' in .* holds something else than text"),
     ],
 )
 def test_a_file_that_is_no_plan_is_named_and_left_alone(
@@ -512,11 +494,13 @@ def test_tables_of_one_file_are_different_plans(tmp_path: Path) -> None:
 def test_a_file_of_a_newer_planctl_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / 'plan.db'
     write(path, Add('one'))
-    sql(path, 'UPDATE planctl_schema SET version = 2')
+    sql(path, f"UPDATE planctl_schema SET version = {SCHEMA + 1}, written_by = '7.1.0'")
     before = state(tmp_path)
-    for attempt in (lambda: read(path), lambda: write(path, Add('new'))):
-        with pytest.raises(NewerSchema, match='was written by a newer planctl: its tables are version 2'):
+    store = SqliteFile(path)
+    for attempt in (lambda: read(path), lambda: write(path, Add('new')), lambda: drive(store.log())):
+        with pytest.raises(NewerSchema, match=rf'a newer planctl: its tables are version {SCHEMA + 1}') as caught:
             attempt()
+        assert caught.value.hint == 'install planctl 7.1.0 or newer'
     assert state(tmp_path) == before
 
 
@@ -562,6 +546,7 @@ from planctl.core import drive
 from planctl.errors import StorageError
 from planctl.operations import Add
 from planctl.stores.sqlite_file import SqliteFile
+from planctl.stores.sqlite_tables import SCHEMA
 import planctl.rules
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
@@ -614,9 +599,12 @@ def test_a_table_name_that_cannot_be_is_refused(table: str, tmp_path: Path) -> N
         SqliteFile(tmp_path / 'plan.db', table=table)
 
 
-def test_half_a_character_in_a_key_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+def test_half_a_character_past_the_write_path_is_refused_and_nothing_is_stored(tmp_path: Path) -> None:
+    def edit(plan: Plan) -> Change:
+        return rules.apply(plan, [Add('one')], actor='me', now=0)
+
     with pytest.raises(InputError, match='lone surrogate'):
-        drive(apply(SqliteFile(tmp_path / 'plan.db'), Add('one'), key='\ud800'))
+        drive(SqliteFile(tmp_path / 'plan.db').update(edit, actor='me', label='add', now=0, key='\ud800'))
     assert read(tmp_path / 'plan.db') == Plan()
 
 
