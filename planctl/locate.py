@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from planctl.errors import DatabaseNotFound, DriverMissing, InputError
+from planctl.errors import DatabaseNotFound, InputError
 from planctl.plan import check_table
+from planctl.sanitize import has_control
 
 NAMES = ('plan.db', '.agent-plan.db')
 """What a database is called where none is named, the first one for a new database too."""
@@ -22,17 +23,26 @@ _OPTIONS = r'\?((?:table|journal)=[^?]*)$'
 class Place:
     """A database: the file, its table and its journal mode (`None`: the store decides).
 
-    `named` says whether somebody named it; one that was found, or would be made, is an absolute path.
+    `named` says whether somebody named it; one that was found, or would be made, is an absolute path. For one on a
+    server `url` is how to get there, which may hold a password, and `path` the same without it.
     """
 
     path: str
     table: str = 'plan_items'
     journal: Literal['wal', 'delete'] | None = None
     named: bool = True
+    url: str | None = field(default=None, repr=False)
+
+    @property
+    def absolute(self) -> str:
+        """The path or URL as it is meant from anywhere."""
+        return self.path if self.url is not None else os.path.abspath(self.path)
 
     @property
     def exists(self) -> bool:
         """Whether something is there. What we may not look at counts: opening it says why it cannot be read."""
+        if self.url is not None:
+            return True
         try:
             os.stat(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -54,7 +64,7 @@ def locate(db: str | None = None, *, create: bool = False) -> Place:
     The nearest is `plan.db`, then `.agent-plan.db`, in this folder and those above it up to the one that holds
     `.git`; outside a repository only in this one. With `create` one that is not there is returned all the same,
     `plan.db` in this folder when none is named; else it is `DatabaseNotFound`, which says where it was looked for.
-    Raises `InputError` for what is no path or URL and `DriverMissing` for a URL of a server.
+    Raises `InputError` for what is no path or URL. Whether a server can be reached is found out by using it.
     """
     if db is not None:
         place = parse(db)
@@ -78,7 +88,7 @@ def parse(db: str) -> Place:
     """Return the place that a path or URL names, without looking whether it is there.
 
     `sqlite:///FILE` is relative to this folder and `sqlite:////FILE` absolute; `?table=NAME` and `?journal=wal|delete`
-    may follow a URL or a path.
+    may follow a URL or a path. On Postgres it is `?table=NAME` beside what its driver takes; on Redis `?prefix=NAME`.
     """
     if not db.strip() or '\0' in db:
         raise InputError('the name of the database is empty')
@@ -94,10 +104,14 @@ def parse(db: str) -> Place:
             from urllib.parse import unquote
 
             return _place(unquote(path[1:]), query)
-        case 'postgres' | 'postgresql' | 'redis' | 'rediss' | 'valkey' as server:
-            raise DriverMissing(f'databases at {server}:// cannot be used from the command line: name a SQLite file')
+        case 'postgres' | 'postgresql':
+            return _server(db, 'table')
+        case 'redis' | 'rediss':
+            return _server(db, 'prefix')
         case other:
-            raise InputError(f'a database cannot be named by {other}://: name a file or sqlite:///FILE')
+            raise InputError(
+                f'a database cannot be named by {other}://: there are sqlite, postgresql, redis and rediss'
+            )
 
 
 def user_at_host() -> str:
@@ -131,6 +145,40 @@ def _place(path: str, query: str) -> Place:
             case _:
                 raise InputError(f'a database has no option {key!r}: there are table and journal')
     return place
+
+
+def _server(url: str, option: str) -> Place:
+    """Return the place that a URL of a server names; the one option that is ours is taken out of it."""
+    rest, mark, query = url.partition('?')
+    table = 'plan_items' if option == 'table' else 'plan'
+    kept: list[str] = []
+    for part in filter(None, query.split('&')):
+        key, _, value = part.partition('=')
+        if key == option == 'prefix':
+            from urllib.parse import unquote
+
+            table = unquote(value)
+            if not table or has_control(table):
+                raise InputError('the prefix of the keys is empty or holds control characters')
+        elif key == option:
+            table = check_table(value)
+        elif key in ('table', 'prefix', 'journal'):
+            raise InputError(f'a database at {rest.partition(":")[0]}:// has no option {key!r}')
+        else:
+            kept.append(part)
+    shown = [part for part in kept if 'password' not in part.partition('=')[0]]
+    return Place(
+        _without_password(rest) + ('?' + '&'.join(shown) if shown else ''),
+        table,
+        url=rest + (mark + '&'.join(kept) if kept else ''),
+    )
+
+
+def _without_password(url: str) -> str:
+    scheme, _, rest = url.partition('://')
+    # A password may hold any of these, written plainly against the rules; it goes all the same.
+    who, at, where = rest.rpartition('@')
+    return f'{scheme}://{who.partition(":")[0]}{at}{where}' if at else url
 
 
 def _absolute_meant(db: str, place: Place) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from planctl.change import Change
 from planctl.cli.database import actor_of
@@ -45,6 +45,26 @@ def added(change: Change, steps: Sequence[Step]) -> str:
         waits = waits_for(change.after, step)
         lines.append(f'added {step.id}  {shown(step.content)}' + (f' (waits for {", ".join(waits)})' if waits else ''))
     return '\n'.join(lines)
+
+
+def brought(change: Change, ids: Sequence[str], renamed: Mapping[str, str], *, dry_run: bool) -> str:
+    """Return what an import brought in, or would."""
+    if not change.changed:
+        return 'nothing to change'
+    new = [step.id for step in change.created]
+    changed = [step_id for step_id in ids if step_id not in set(new)]
+    parts = [f'{len(new)} {"step" if len(new) == 1 else "steps"} added: {_few(new)}'] if new else []
+    if updated := [entry.step.id for entry in change.updated if entry.step.id in set(changed)]:
+        parts.append(f'{len(updated)} changed: {_few(updated)}')
+    if change.deleted:
+        parts.append(f'{len(change.deleted)} removed: {_few([step.id for step in change.deleted])}')
+    if renamed:
+        parts.append('taken ids: ' + ', '.join(f'{shown(old)} is now {shown(new)}' for old, new in renamed.items()))
+    return ('would be: ' if dry_run else '') + ' · '.join([*parts, *_consequences(change, ids)])
+
+
+def _few(ids: Sequence[str]) -> str:
+    return _ids(ids) if len(ids) <= 12 else f'{_ids(ids[:10])} … {_ids(ids[-1:])}'
 
 
 def claimed(change: Change, steps: Sequence[Step]) -> str:

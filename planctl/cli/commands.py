@@ -24,6 +24,8 @@ COMMANDS: dict[str, str] = {
     'block': 'planctl.cli.changing:block',
     'reopen': 'planctl.cli.changing:reopen',
     'rm': 'planctl.cli.changing:remove',
+    'import': 'planctl.cli.exchanging:import_plan',
+    'export': 'planctl.cli.exchanging:export',
     'run': 'planctl.cli.run:run_command',
     'where': 'planctl.cli.reading:where',
 }

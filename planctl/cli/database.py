@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 
 from planctl.cli.settings import Settings
 from planctl.errors import InvalidName, SessionNotFound
@@ -12,10 +12,15 @@ from planctl.sanitize import clean
 
 TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
     from planctl.change import Change
     from planctl.core import Request
     from planctl.operations import Operation
+    from planctl.stores.base import BaseStore
     from planctl.stores.sqlite_file import SqliteFile
+
+    T = TypeVar('T')
 
 
 def actor_of(settings: Settings) -> str:
@@ -28,11 +33,24 @@ def actor_of(settings: Settings) -> str:
     return actor
 
 
-def open_store(settings: Settings, place: Place) -> SqliteFile:
-    """Return the store of the session at the place; nothing is opened yet."""
+def use(
+    settings: Settings, place: Place, work: Callable[[BaseStore], Coroutine[Any, Any, T]], *, session: str | None = None
+) -> T:
+    """Return what `work` returns on the store of the session at the place. Only a server costs an event loop."""
+    name = check_session(settings.session_name if session is None else session)
+    if place.url is not None:
+        from planctl.stores.opening import run
+
+        return run(place, name, work)
+    from planctl.core import drive
+
+    return drive(work(file_at(place, name)))
+
+
+def file_at(place: Place, session: str) -> SqliteFile:
+    """Return the store of a session in the file at the place; nothing is opened yet."""
     from planctl.stores.sqlite_file import SqliteFile
 
-    session = check_session(settings.session_name)
     return SqliteFile(place.path, session=session, table=place.table, journal=place.journal)
 
 
@@ -40,11 +58,8 @@ def read(settings: Settings) -> Plan:
     """Return the plan of the session. Raises `DatabaseNotFound` and `SessionNotFound`; creates nothing."""
     check_session(settings.session_name)
     place = locate(settings.db)
-    store = open_store(settings, place)
-    from planctl.core import drive
-
-    plan = drive(store.read())
-    _require_session(plan, place)
+    plan = use(settings, place, lambda store: store.read())
+    require_session(plan, place)
     return plan
 
 
@@ -56,20 +71,21 @@ def change(
     A database and a session that are not there are made with `create`, which is said on stderr; else they are
     `DatabaseNotFound` and `SessionNotFound`.
     """
-    from planctl.core import apply, drive
+    from planctl.core import apply
 
     check_session(settings.session_name)
     actor = actor_of(settings)
     place = locate(settings.db, create=create)
     is_new = not place.exists
-    store = open_store(settings, place)
 
     def session_is_there(plan: Plan) -> Iterable[Operation]:
         if not create:
-            _require_session(plan, place)
+            require_session(plan, place)
         return ()
 
-    changed = drive(apply(store, session_is_there, *requests, actor=actor, label=label, now=now))
+    changed = use(
+        settings, place, lambda store: apply(store, session_is_there, *requests, actor=actor, label=label, now=now)
+    )
     if is_new and place.exists:
         from planctl.cli.output import complain
 
@@ -77,6 +93,7 @@ def change(
     return changed
 
 
-def _require_session(plan: Plan, place: Place) -> None:
+def require_session(plan: Plan, place: Place) -> None:
+    """Raise `SessionNotFound` for a plan that was never written."""
     if plan.revision == 0 and not plan.steps:
         raise SessionNotFound(f'there is no session {plan.session!r} in {place.shown}')

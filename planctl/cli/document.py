@@ -73,8 +73,13 @@ def document(
     now: float,
     changed: Iterable[str] = (),
     unblocked: Iterable[str] = (),
+    exact: bool = False,
+    **more: Any,
 ) -> dict[str, Any]:
-    """Return the answer of a command about a plan. `actor` and `now` decide what is ready."""
+    """Return the answer of a command about a plan. `actor` and `now` decide what is ready.
+
+    `exact` times have fractions of a second. `more` are fields that only this command answers with.
+    """
     from planctl.readiness import available
 
     counts = progress(plan.steps)
@@ -87,14 +92,15 @@ def document(
         'state': state_of(counts),
         'objective': plan.objective,
         'brief': plan.brief,
-        'items': [item(plan, step, ready=step.id in ready) for step in steps],
+        'items': [item(plan, step, ready=step.id in ready, exact=exact) for step in steps],
         'counts': {name: getattr(counts, name) for name in COUNTS},
         'changed': list(changed),
         'unblocked': list(unblocked),
+        **more,
     }
 
 
-def item(plan: Plan, step: Step, *, ready: bool) -> dict[str, Any]:
+def item(plan: Plan, step: Step, *, ready: bool, exact: bool = False) -> dict[str, Any]:
     """Return one step as JSON."""
     return {
         'id': step.id,
@@ -106,12 +112,16 @@ def item(plan: Plan, step: Step, *, ready: bool) -> dict[str, Any]:
         'waits_for': waits_for(plan, step),
         'ready': ready,
         'owner': step.owner,
-        'lease': utc(step.lease),
-        'started_at': utc(step.started_at),
+        'lease': utc(step.lease, exact=exact),
+        'started_at': utc(step.started_at, exact=exact),
         'note': step.note,
     }
 
 
-def utc(moment: float | None) -> str | None:
-    """Return seconds since the epoch as ISO 8601 in UTC."""
-    return None if moment is None else time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(moment))
+def utc(moment: float | None, *, exact: bool = False) -> str | None:
+    """Return seconds since the epoch as ISO 8601 in UTC, to the second or to the microsecond."""
+    if moment is None:
+        return None
+    seconds, micros = divmod(round(moment * 1e6), 1_000_000)
+    fraction = f'.{micros:06}' if exact and micros else ''
+    return time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds)) + fraction + 'Z'

@@ -55,11 +55,12 @@ def complain(text: str) -> None:
         _to_nowhere(stream)
 
 
-def dump(document: Mapping[str, Any], stream: TextIO) -> str:
-    """Return a JSON document on one line, in ASCII where the stream does not speak UTF-8."""
+def dump(document: Mapping[str, Any], stream: TextIO | None = None) -> str:
+    """Return a JSON document on one line, in ASCII where the stream does not speak UTF-8; without one, in UTF-8."""
     import json
 
-    text = json.dumps(document, ensure_ascii=not is_utf8(stream), separators=(',', ':'))
+    plain = stream is not None and not is_utf8(stream)
+    text = json.dumps(document, ensure_ascii=plain, separators=(',', ':'))
     # Inside a string, the only place where they can be, the escape means the very character.
     return re.sub(_UNSHOWABLE, lambda match: f'\\u{ord(match[0]):04x}', text)
 

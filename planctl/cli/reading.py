@@ -199,14 +199,12 @@ def where(settings: Settings) -> int:
     session, actor = check_session(settings.session_name), actor_of(settings)
     place = locate(settings.db)
     if settings.json:
-        from os.path import abspath
-
         emit_json(
             {
                 'schema': 1,
                 'kind': 'where',
                 'session': session,
-                'database': abspath(place.path),
+                'database': place.absolute,
                 'table': place.table,
                 'actor': actor,
             }

@@ -82,9 +82,13 @@ def with_globals(function: Callable[..., int], *, root: bool = False) -> Callabl
     """Return a function for Typer that takes the global options as well and calls `function(settings, …)`.
 
     What is given after the command's name beats what was given before it, and both beat the environment. The root's
-    own function is called with the context instead, whose `obj` is the settings.
+    own function is called with the context instead, whose `obj` is the settings. An option of the function's own by the
+    name of a global one takes its place.
     """
+    own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
     more = _globals(root=root)
+    for parameter in own:
+        more.pop(parameter.name, None)
 
     @functools.wraps(function)
     def run(ctx: typer.Context, **given: Any) -> int:
@@ -98,10 +102,9 @@ def with_globals(function: Callable[..., int], *, root: bool = False) -> Callabl
         except PlanctlError as error:
             from planctl.cli.advice import advise
 
-            advise(error, ctx.info_name if ctx.parent else None, ctx.obj)
+            advise(error, ctx.command_path.partition(' ')[2] or None, ctx.obj)
             raise
 
-    own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
     parameters = [
         inspect.Parameter('ctx', inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context),
         *own,

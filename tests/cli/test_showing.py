@@ -108,7 +108,8 @@ def test_a_step_in_detail(plan: Cli) -> None:
 
 def test_markdown(plan: Cli) -> None:
     assert plan.ok('show', '-o', 'md').out == (
-        '# Ship it\n\nbefore Friday\n\nRead the \\*manual\\*.\n\n'
+        '# Ship it\n\nbefore Friday\n\n<!-- planctl: brief -->\n\nRead the \\*manual\\*.\n\n'
+        '<!-- planctl: steps -->\n\n'
         '- [x] `1` Build\n- [ ] `2` Test\n  - [ ] `3` Quick ones\n  - [!] `4` Slow ones (depends on: 3)\n'
         '- [!] `5` Release (depends on: 1, 2) — by hand\n- [-] `6` Old idea — not needed\n\n'
         '2 of 6 resolved, 2 blocked, 1 cancelled\n'

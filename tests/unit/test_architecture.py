@@ -44,7 +44,7 @@ LAYERS = [
 
 FOLDERS = {
     # The deprecated emitter and the six methods speak in items; stores never see the rules.
-    'stores': {'errors', 'sanitize', 'plan', 'change', 'journal', 'items', 'stores'},
+    'stores': {'errors', 'sanitize', 'plan', 'change', 'journal', 'items', 'locate', 'stores'},
     'agent': {*LAYERS, 'stores', 'agent'},
     'cli': {*LAYERS, 'stores', 'cli', 'agent', ''},
     'testing': {*LAYERS, 'stores', 'testing'},

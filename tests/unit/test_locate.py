@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planctl.errors import DatabaseNotFound, DriverMissing, InputError, InvalidName
+from planctl.errors import DatabaseNotFound, InputError, InvalidName
 from planctl.locate import Place, locate, parse, user_at_host
 
 
@@ -48,16 +48,40 @@ def test_what_a_name_means(db: str, place: Place) -> None:
         ('plan.db?table=', InvalidName),
         ('plan.db?table=a-b', InvalidName),
         ('https://example.org/plan.db', InputError),
-        ('postgresql://user:secret@host/db', DriverMissing),
-        ('postgres://host', DriverMissing),
-        ('redis://:secret@host', DriverMissing),
-        ('rediss://host', DriverMissing),
+        ('valkey://host', InputError),
+        ('postgresql://user:secret@host/db?table=a-b', InvalidName),
+        ('postgresql://user:secret@host/db?prefix=x', InputError),
+        ('redis://:secret@host?journal=wal', InputError),
     ],
 )
 def test_what_cannot_be_used(db: str, error: type[Exception]) -> None:
     with pytest.raises(error) as raised:
         parse(db)
     assert 'secret' not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ('url', 'shown', 'table', 'kept'),
+    [
+        ('postgresql://u:secret@h:5/db', 'postgresql://u@h:5/db', 'plan_items', 'postgresql://u:secret@h:5/db'),
+        ('postgres://h', 'postgres://h', 'plan_items', 'postgres://h'),
+        ('postgresql://h/db?table=t', 'postgresql://h/db', 't', 'postgresql://h/db'),
+        (
+            'postgresql://h/db?sslmode=disable&table=t&password=secret',
+            'postgresql://h/db?sslmode=disable',
+            't',
+            'postgresql://h/db?sslmode=disable&password=secret',
+        ),
+        ('postgresql://u:secret/@:secret@h/db', 'postgresql://u@h/db', 'plan_items', 'postgresql://u:secret/@:secret@h/db'),
+        ('redis://:secret@h:6379/0', 'redis://@h:6379/0', 'plan', 'redis://:secret@h:6379/0'),
+        ('rediss://h?prefix=x}y', 'rediss://h', 'x}y', 'rediss://h'),
+    ],
+)  # fmt: skip
+def test_a_server_and_its_password(url: str, shown: str, table: str, kept: str) -> None:
+    place = parse(url)
+    assert (place.path, place.shown, place.absolute, place.table, place.url) == (shown, shown, shown, table, kept)
+    assert place.exists
+    assert 'secret' not in repr(place)
 
 
 def test_a_named_one_has_to_be_there_to_be_read(tmp_path: Path) -> None:

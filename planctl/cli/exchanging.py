@@ -1,0 +1,221 @@
+"""The commands that bring plans in and out: import and export."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Annotated, Literal
+
+import typer
+
+from planctl.cli.database import actor_of, change, read
+from planctl.cli.settings import Settings
+from planctl.errors import InputError, SessionNotFound, StorageError, Unsupported
+
+TYPE_CHECKING = False  # As `typing` has it, without importing it.
+if TYPE_CHECKING:
+    from planctl.change import Change
+    from planctl.exchange import Document, Import
+    from planctl.operations import Operation
+    from planctl.plan import Plan
+
+EXAMPLES = {
+    'import': 'planctl import checklist.md --dry-run',
+    'export': 'planctl export plan.json',
+}
+
+Output = Literal['json', 'md', 'mermaid', 'svg', 'html']
+
+_BY_NAME: dict[str, Output] = {
+    'json': 'json',
+    'md': 'md',
+    'markdown': 'md',
+    'mmd': 'mermaid',
+    'mermaid': 'mermaid',
+    'svg': 'svg',
+    'html': 'html',
+    'htm': 'html',
+}
+
+
+def import_plan(
+    settings: Settings,
+    file: Annotated[
+        str, typer.Argument(metavar='FILE|-', help='A Markdown checklist, JSON or JSON lines; - reads stdin.')
+    ],
+    append: Annotated[bool, typer.Option('--append', help='Add to the plan that is there (the default).')] = False,
+    replace: Annotated[
+        bool, typer.Option('--replace', help='Put it in the place of the plan, and keep all its ids.')
+    ] = False,
+    dry_run: Annotated[bool, typer.Option('--dry-run', help='Only say what would come of it.')] = False,
+) -> int:
+    """Bring in a plan from a file, all of it or nothing. Makes ./plan.db where there is none yet.
+
+    A step whose id is taken gets a new one; with --json `renamed` says which.
+    """
+    from planctl.exchange import bring_in
+
+    if append and replace:
+        raise InputError('--append and --replace exclude each other')
+    document = _document(file)
+    actor, now = actor_of(settings), time.time()
+    made: list[Import] = []
+
+    def bring(plan: Plan) -> Iterable[Operation]:
+        made[:] = [bring_in(plan, document, replacing=replace, actor=actor, now=now)]
+        return made[0].operations
+
+    if dry_run:
+        outcome = _preview(settings, bring, actor, now)
+    else:
+        outcome = change(settings, bring, label='import', create=True, now=now)
+    _answer(settings, outcome, made[0], dry_run=dry_run)
+    return 0
+
+
+def _document(file: str) -> Document:
+    from planctl.exchange import FORMATS, parse
+
+    if file == '-':
+        from planctl.cli.stdin import read_stdin
+
+        return parse(read_stdin())
+    try:
+        with open(file, 'rb') as opened:
+            text = opened.read().decode('utf-8-sig', 'replace')
+    except (OSError, ValueError) as error:
+        raise InputError(f'{file} cannot be read: {getattr(error, "strerror", None) or error}') from error
+    return parse(text, FORMATS.get(file.rpartition('.')[2].lower()))
+
+
+def _preview(settings: Settings, request: Callable[[Plan], Iterable[Operation]], actor: str, now: float) -> Change:
+    """Return what the change would be, on the plan as it is; nothing is made, not even a file."""
+    from planctl import rules
+    from planctl.errors import DatabaseNotFound
+    from planctl.plan import Plan, check_session
+
+    session = check_session(settings.session_name)
+    try:
+        plan = read(settings)
+    except (DatabaseNotFound, SessionNotFound):
+        plan = Plan(session)
+    return rules.apply(plan, request(plan), actor=actor, now=now)
+
+
+def _answer(settings: Settings, outcome: Change, made: Import, *, dry_run: bool) -> None:
+    from planctl.cli.answer import brought
+    from planctl.cli.output import emit, emit_json
+    from planctl.sanitize import shown
+
+    if settings.json:
+        from planctl.cli.document import document
+
+        steps = [step for step_id in made.ids if (step := outcome.after.get(step_id)) is not None]
+        emit_json(
+            document(
+                'import',
+                outcome.after,
+                steps,
+                actor=actor_of(settings),
+                now=time.time(),
+                changed=[entry.step.id for entry in outcome.steps],
+                unblocked=[step.id for step in outcome.unblocked],
+                renamed=dict(made.renamed),
+                dry_run=dry_run,
+            )
+        )
+    elif settings.quiet:
+        emit(''.join(f'{shown(step.id)}\n' for step in outcome.created))
+    else:
+        emit(brought(outcome, made.ids, made.renamed, dry_run=dry_run) + '\n')
+
+
+def export(
+    settings: Settings,
+    file: Annotated[
+        str | None, typer.Argument(metavar='[FILE]', help='Where to; its name says how. Default: stdout.')
+    ] = None,
+    output: Annotated[
+        Output | None,
+        typer.Option('-o', '--output', help='How: json loses nothing, md can be imported too.', show_default=False),
+    ] = None,
+    db: Annotated[
+        str | None,
+        typer.Option('--db', metavar='FILE', help='Copy the whole database into this new file instead.'),
+    ] = None,
+) -> int:
+    """Write the plan to a file or to stdout, or copy the whole database.
+
+    --db in front of the command names the database that is read.
+    """
+    if db is not None:
+        if file is not None or output is not None:
+            raise InputError('a copy of the whole database has no other file and no format')
+        return _copy(settings, db)
+    named = None if file == '-' else file
+    how = output or _BY_NAME.get((named or '').rpartition('.')[2].lower(), 'json')
+    if settings.json and named is None and how != 'json':
+        raise InputError(f'--json answers with JSON: name a file for {how}')
+    plan = read(settings)
+    text = _rendered(settings, plan, how)
+    if named is None:
+        from planctl.cli.output import emit
+
+        emit(text)
+        return 0
+    try:
+        with open(named, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as opened:
+            opened.write(text)
+    except (OSError, ValueError) as error:
+        raise StorageError(f'{named} cannot be written: {getattr(error, "strerror", None) or error}') from error
+    _written(settings, plan.session, named, how, f'exported {len(plan.steps)} steps to {named}')
+    return 0
+
+
+def _rendered(settings: Settings, plan: Plan, how: Output) -> str:
+    from planctl.text import tree_order
+
+    match how:
+        case 'json':
+            from planctl.cli.document import document
+            from planctl.cli.output import dump
+
+            answer = document('export', plan, plan.steps, actor=actor_of(settings), now=time.time(), exact=True)
+            return dump(answer) + '\n'
+        case 'md':
+            from planctl.markdown import render_markdown
+
+            return render_markdown(plan, tree_order(plan.steps)) + '\n'
+        case 'mermaid':
+            from planctl.exchange import render_mermaid
+
+            return render_mermaid(plan, plan.steps) + '\n'
+        case 'svg' | 'html':
+            from planctl.cli.picture import picture
+
+            return picture(plan, how, now=time.time())
+
+
+def _copy(settings: Settings, target: str) -> int:
+    from planctl.locate import locate, parse
+
+    place, copy = locate(settings.db), parse(target)
+    if place.url is not None or copy.url is not None:
+        raise Unsupported('only a database in a file can be copied as a whole', hint='planctl session copy')
+    from planctl.stores.sqlite_file import PlanFile
+
+    PlanFile(place.path, table=place.table).backup(copy.path)
+    _written(settings, settings.session_name, copy.path, 'db', f'copied {place.shown} to {copy.path}')
+    return 0
+
+
+def _written(settings: Settings, session: str, file: str, how: str, text: str) -> None:
+    from os.path import abspath
+
+    from planctl.cli.output import emit, emit_json
+    from planctl.sanitize import shown
+
+    if settings.json:
+        emit_json({'schema': 1, 'kind': 'export', 'session': session, 'file': abspath(file), 'format': how})
+    elif not settings.quiet:
+        emit(f'{shown(text)}\n')
