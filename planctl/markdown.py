@@ -175,6 +175,8 @@ def read_bullets(text: str) -> tuple[list[Bullet], str]:
         if _FENCE.match(raw):
             fenced = not fenced
         match = None if fenced else _BULLET.fullmatch(raw)
+        if match is not None and match['text'] is None:
+            continue  # An empty bullet is where somebody stopped writing.
         if match is not None:
             indent = _width(match['indent'])
             while nested and bullets[nested[-1]].indent >= indent:

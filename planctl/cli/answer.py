@@ -47,6 +47,38 @@ def added(change: Change, steps: Sequence[Step]) -> str:
     return '\n'.join(lines)
 
 
+def restated(change: Change) -> str:
+    """Return what came of a plan that was edited as a text: what changed, and what others had done meanwhile."""
+    if not change.changed:
+        return 'nothing to change'
+    parts = [
+        f'edited the {name}'
+        for name in ('objective', 'brief')
+        if getattr(change.before, name) != getattr(change.after, name)
+    ]
+    if new := [step.id for step in change.created]:
+        parts.append(f'added {_ids(new)}')
+    if changed := [entry.step.id for entry in change.updated]:
+        parts.append(f'edited {_ids(changed)}')
+    if moved := [entry.step.id for entry in change.steps if entry.moved and entry.before == entry.after]:
+        parts.append(f'moved {_ids(moved)}')
+    if change.deleted:
+        parts.append(f'removed {_ids([step.id for step in change.deleted])}')
+    if kept := change.remark('kept'):
+        parts.append(f'{_ids(kept)} kept: new or changed by another since')
+    if gone := change.remark('stays_deleted'):
+        parts.append(f'{_ids(gone)} stays removed by another')
+    overruled = change.remark('overruled')
+    parts.extend(
+        f'another had made {name.replace("_", " ")} of {shown(step_id)} {shown(value)!r}'
+        for step_id, name, value in zip(overruled[::3], overruled[1::3], overruled[2::3], strict=True)
+    )
+    merged = change.remark('merged')
+    if merged:
+        parts.append(f'changes of another kept in {_ids(tuple(dict.fromkeys(merged[::3])))}')
+    return ' · '.join([*parts, *_consequences(change, [entry.step.id for entry in change.steps])])
+
+
 def brought(change: Change, ids: Sequence[str], renamed: Mapping[str, str], *, dry_run: bool) -> str:
     """Return what an import brought in, or would."""
     if not change.changed:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from planctl.cli.answer import added, answer, edited, moved, removed
+from planctl.cli.answer import added, answer, edited, moved, removed, restated
 from planctl.cli.database import change
 from planctl.cli.ids import resolve, resolve_all
 from planctl.cli.settings import Settings
@@ -93,12 +93,15 @@ def edit(
         str | None, typer.Option('--brief', metavar='TEXT', help='What an agent has to know to do it; - reads stdin.')
     ] = None,
 ) -> int:
-    """Change a step, or without an id the objective and the brief of the session."""
+    """Change a step, or without an id the objective and the brief of the session.
+
+    On a terminal and without options: the step with its subtasks, or the whole plan, in $VISUAL or $EDITOR.
+    """
     _only_one(before, after)
     of_step = (content, active_form, under, depends_on, drop_dependency, before, after)
     of_session = (objective, brief)
     if all(value is None for value in (*of_step, *of_session)):
-        raise InputError('say what to change', hint='planctl edit --help')
+        return _edit_text(settings, step)
     if [content, objective, brief].count('-') > 1:
         raise InputError('stdin can be read only once')
     if step is None:
@@ -139,6 +142,18 @@ def edit(
 
     outcome = change(settings, make, label='edit')
     answer(settings, 'edit', outcome, named, edited(outcome, named))
+    return 0
+
+
+def _edit_text(settings: Settings, step: str | None) -> int:
+    from planctl.cli.editor import edit_text, is_possible
+
+    if not is_possible():
+        raise InputError(
+            'say what to change; without options a plan is edited on a terminal', hint='planctl edit --help'
+        )
+    outcome, named = edit_text(settings, step)
+    answer(settings, 'edit', outcome, named, restated(outcome))
     return 0
 
 

@@ -1,0 +1,111 @@
+"""`edit` in an editor: the text goes into a file, the editor runs on it, and what is read back is one operation."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+
+from planctl.change import Change
+from planctl.cli.database import change, read
+from planctl.cli.ids import resolve
+from planctl.cli.output import complain
+from planctl.cli.settings import Settings
+from planctl.editing import Sheet, edited, sheet
+from planctl.errors import InputError, NotFound, PlanctlError
+from planctl.operations import Operation
+from planctl.plan import Plan
+
+
+def is_possible() -> bool:
+    """Whether a person is there to edit: both ends are a terminal."""
+    try:
+        return sys.stdin.isatty() and sys.stdout.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
+def edit_text(settings: Settings, word: str | None) -> tuple[Change, list[str]]:
+    """Let a person edit the plan, or the step that `word` means; return the change and the step's id, if any.
+
+    The file is removed when its text was taken, and kept and named in the hint of the error when it was not.
+    """
+    try:
+        plan = read(settings)
+    except NotFound:
+        if word is not None:
+            raise
+        plan = Plan(settings.session_name)
+    root = None if word is None else resolve(plan, word)
+    shown = sheet(plan, root)
+    name = _written(shown)
+    try:
+        text = _edit(name)
+    except BaseException:
+        _remove(name)
+        raise
+    try:
+        outcome = change(settings, lambda now: _operations(shown, text, now), label='edit', create=root is None)
+    except PlanctlError as error:
+        kept = f'the text is kept in {name}'
+        error.hint = kept if error.hint is None else f'{error.hint}; {kept}'
+        raise
+    except BaseException:
+        complain(f'planctl: the text is kept in {name}')
+        raise
+    _remove(name)
+    return outcome, [] if root is None else [root]
+
+
+def _operations(shown: Sheet, text: str, now: Plan) -> Iterable[Operation]:
+    return edited(shown, text, now)
+
+
+def _written(shown: Sheet) -> str:
+    number, name = tempfile.mkstemp(prefix='planctl-', suffix='.md')
+    with open(number, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as file:
+        file.write(shown.text)
+    return name
+
+
+def _edit(name: str) -> str:
+    try:
+        words = shlex.split(_editor())
+    except ValueError as error:
+        raise InputError(f'the name of the editor cannot be read: {error}') from error
+    # Ctrl-C belongs to the editor meanwhile. A handler, and not SIG_IGN, which the editor would inherit.
+    earlier = signal.signal(signal.SIGINT, _ignore)
+    try:
+        status = subprocess.call([*words, name])
+    except OSError as error:
+        raise InputError(f'the editor {words[0]} cannot be run: {error.strerror or error}') from error
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+    if status:
+        raise InputError(f'the editor {words[0]} ended with status {status}: nothing was changed')
+    with open(name, 'rb') as file:
+        return file.read().decode('utf-8-sig', 'replace')
+
+
+def _ignore(number: int, frame: object) -> None:
+    pass
+
+
+def _editor() -> str:
+    from shutil import which
+
+    named = next(filter(str.strip, (os.environ.get(name, '') for name in ('VISUAL', 'EDITOR'))), None)
+    found = named or next(filter(which, ('editor', 'nano', 'vi')), None)
+    if found is None:
+        raise InputError('there is no editor: name one in $EDITOR')
+    return found
+
+
+def _remove(name: str) -> None:
+    with suppress(OSError):
+        os.unlink(name)
