@@ -65,6 +65,52 @@ async def log(
     return await inner(store).log(since=since, limit=limit, step_id=step_id)
 
 
+async def undo(
+    store: BaseStore | PlanStore,
+    revision: int | None = None,
+    *,
+    actor: str = 'python',
+    now: float | None = None,
+    preview: bool = False,
+) -> Change:
+    """Take back a revision by anyone, or without one the last that `actor` made and that is not undone.
+
+    It is a change like any other, in one transaction, and in the log: to undo it is to do it again. With `preview`
+    nothing is stored. Raises `RevisionNotFound`, `UndoConflict` when a later change touched the same, what the rules
+    say of the outcome, and `Unsupported` on a store that keeps no log.
+    """
+    from planctl import rules
+    from planctl.errors import StoreUnavailable
+    from planctl.sanitize import clean
+    from planctl.stores.base import inner
+    from planctl.undo import is_current, label_for, last_of, undoing
+
+    moment = time.time() if now is None else now
+    who, opened = clean(actor), inner(store)
+    for _ in range(_ATTEMPTS):
+        rows, seen = await opened.log(), await opened.read()
+        target = last_of(rows, who) if revision is None else revision
+        if preview:
+            return rules.apply(seen, undoing(seen, rows, target), actor=who, now=moment)
+        moved_on = False
+
+        def take_back(plan: Plan, rows: list[LogRow] = rows, seen: Plan = seen, target: int = target) -> Change:
+            nonlocal moved_on
+            moved_on = not is_current(rows, seen, plan)
+            if moved_on:
+                return rules.apply(plan, (), actor=who, now=moment)
+            return rules.apply(plan, undoing(plan, rows, target), actor=who, now=moment)
+
+        change = await opened.update(take_back, actor=who, label=label_for(target), now=moment)
+        if not moved_on:
+            return change
+    raise StoreUnavailable('others change this plan all the time')
+
+
+_ATTEMPTS = 50
+"""How often to begin an undo again when somebody wrote between our reading of the log and our write."""
+
+
 def expand(plan: Plan, requests: Iterable[Request]) -> list[Operation]:
     """Return the operations that the requests come to on this plan."""
     operations: list[Operation] = []

@@ -40,7 +40,7 @@ def log_rows(change: Change, *, actor: str, operation: str, at: float) -> list[L
     records: list[tuple[str, Any, Any]] = []
     described = {
         name: (getattr(change.before, name), getattr(change.after, name))
-        for name in ('objective', 'brief')
+        for name in ('objective', 'brief', 'removed')
         if getattr(change.before, name) != getattr(change.after, name)
     }
     if described:
@@ -119,7 +119,7 @@ def replay(rows: Iterable[LogRow], plan: Plan | None = None) -> Plan:
     """
     current = Plan() if plan is None else plan
     for revision, group in groupby(rows, key=lambda row: row.revision):
-        described: dict[str, str] = {}
+        described: dict[str, Any] = {}
         steps = {step.id: step for step in current.steps}
         placed: list[tuple[Step, str | None]] = []
         for row in group:

@@ -178,10 +178,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """Set the objective or the brief of the session; `None` leaves one alone."""
+    """Set the objective or the brief of the session; `None` leaves one alone.
+
+    `removed` says whether the session is to be taken for one that is not there. Any later change brings it back.
+    """
 
     objective: str | None = None
     brief: str | None = None
+    removed: bool | None = None
     kind: Literal['describe'] = 'describe'
 
 

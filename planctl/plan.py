@@ -121,7 +121,8 @@ class Plan(_Indexed):
 
     `revision` grows by one with each transaction that changed something; 0 was never written. `next_id` is the id
     that the next step made without one gets. `owner` and `lease` say which run works on the session, and until when.
-    `problems` names the steps that the store could not read; it has no other entries.
+    `problems` names the steps that the store could not read; it has no other entries. Of a session that was `removed`
+    nothing is left but the log and the counters.
     """
 
     session: str = 'default'
@@ -133,6 +134,7 @@ class Plan(_Indexed):
     owner: str | None = None
     lease: float | None = None
     problems: tuple[Problem, ...] = ()
+    removed: bool = False
 
     @property
     def index(self) -> Mapping[str, Step]:

@@ -75,6 +75,8 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
     # Who holds the session and how long a lease runs is kept, but it is no change of the plan.
     counts = fields.keys() - {'owner', 'lease'} or any(not _only_lease(change) for change in changes)
     revision = plan.revision + 1 if counts else plan.revision
+    if plan.removed and counts:
+        fields.setdefault('removed', False)
     if plan.problems:
         fields['problems'] = left(judgement)
     after = replace(plan, steps=steps, revision=revision, next_id=work.next_id, **fields)
@@ -130,9 +132,11 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
             claim(judgement, operation)
         case Note(id=step_id, note=note):
             work.put(replace(work.step(step_id), note=clean(note)))
-        case Describe(objective=objective, brief=brief):
+        case Describe(objective=objective, brief=brief, removed=removed):
             given = {'objective': objective, 'brief': brief}
             judgement.session |= {name: clean_block(text) for name, text in given.items() if text is not None}
+            if removed is not None:
+                judgement.session |= {'removed': removed}
         case Restore():
             _restore(judgement, operation)
 

@@ -39,6 +39,21 @@ def last_of(rows: Sequence[LogRow], actor: str) -> int:
     raise RevisionNotFound(f'{actor} has changed nothing here that could be undone')
 
 
+def is_current(rows: Sequence[LogRow], seen: Plan, plan: Plan) -> bool:
+    """Whether a log that was read before a plan was `seen` tells all that led to the `plan` that is to be changed.
+
+    What another program wrote without planctl is in both plans, and becomes a revision only with the next change.
+    """
+    known = rows[-1].revision if rows else 0
+    if plan.revision == known:
+        return True
+    return plan.revision == known + 1 and seen.revision == known and _content(plan) == _content(seen)
+
+
+def _content(plan: Plan) -> tuple[object, ...]:
+    return plan.objective, plan.brief, plan.removed, [replace(step, lease=None) for step in plan.steps]
+
+
 def undoing(plan: Plan, rows: Sequence[LogRow], revision: int) -> list[Operation]:
     """Return the operations that take a revision back; those of later revisions stay.
 
@@ -55,7 +70,7 @@ def undoing(plan: Plan, rows: Sequence[LogRow], revision: int) -> list[Operation
     created: list[str] = []
     restored: dict[str, Step] = {}
     placed: list[tuple[str, str]] = []
-    described: dict[str, str] = {}
+    described: dict[str, Any] = {}
     for row in taken_back:
         before, after = _load(row.before), _load(row.after)
         for name in _touched(before, after):
@@ -75,7 +90,7 @@ def undoing(plan: Plan, rows: Sequence[LogRow], revision: int) -> list[Operation
     if restored:
         operations.append(Restore(tuple(restored.values()), tuple(placed)))
     if described:
-        operations.append(Describe(described.get('objective'), described.get('brief')))
+        operations.append(Describe(**described))
     return operations
 
 
@@ -116,7 +131,7 @@ def _load(record: str | None) -> dict[str, Any] | None:
     return None if record is None else json.loads(record)
 
 
-def _described(plan: Plan, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, str]:
+def _described(plan: Plan, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     for name in before:
         if getattr(plan, name) != after.get(name):
             raise UndoConflict(f'the {name} was changed again since')

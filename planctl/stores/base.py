@@ -247,6 +247,7 @@ def restate(plan: Plan, steps: Sequence[Step]) -> Change:
     ids = [change.step.id for change in changes if change.before is None]
     next_id = next_id_after(plan.next_id, ids)
     after = replace(plan, steps=tuple(steps), revision=plan.revision + 1, next_id=next_id, problems=left)
+    after = replace(after, removed=False) if plan.removed else after
     return Change(plan, after, changes, progress=progress(steps))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from planctl.journal import LogRow
-from planctl.plan import Plan, Problem, Step
+from planctl.plan import Plan, Problem, Step, next_id_after
 from planctl.stores.rows import read_row
 from planctl.stores.sqlite_tables import ITEM, OWN, SAME, look, migrate, step_of
 
@@ -87,6 +87,8 @@ class Reading:
             query = 'SELECT count(*) FROM planctl_steps WHERE plan_table = ? AND session = ?'
             settled = self._db.execute(query, self._key).fetchone()[0] == len(steps)
         fields: dict[str, Any] = {} if record is None else dict(zip(SESSION, record, strict=True))
+        if ours and record is None:
+            fields = self._left_behind(removed=not steps)
         plan = Plan(session=self._session, steps=tuple(steps), problems=tuple(problems), **fields)
         return Snapshot(plan, seqs, tables, known=record is not None, settled=settled, unread=unread)
 
@@ -118,6 +120,15 @@ class Reading:
             AND (?4 IS NULL OR id = ?4) ORDER BY revision DESC, number DESC LIMIT ?5"""
         rows = self._fetch(query, (*self._key, since, step_id, -1 if limit is None else limit))
         return [LogRow(*row) for row in reversed(rows)]
+
+    def _left_behind(self, *, removed: bool) -> dict[str, Any]:
+        """Return what the log tells of a session that was removed: how far it counted, in revisions and in ids."""
+        where = 'FROM planctl_log WHERE plan_table = ? AND session = ?'
+        revision = self._db.execute(f'SELECT max(revision) {where}', self._key).fetchone()[0]
+        if revision is None:
+            return {}
+        ids = [each for (each,) in self._fetch(f'SELECT DISTINCT id {where}', self._key)]
+        return {'revision': revision, 'next_id': next_id_after(1, ids), 'removed': removed}
 
     def _rows(self, ours: bool) -> list[Any]:
         """Return the rows of the steps, each with whether we wrote it so and whether its status is the one we wrote."""

@@ -69,7 +69,7 @@ class Rows:
             row = (*self._key, key, now, dump_reply(change))
             self._db.execute('INSERT INTO planctl_replies VALUES (?, ?, ?, ?, ?)', row)
         unread = {problem.id: stored.unread[problem.id] for problem in change.after.problems}
-        self._written = Snapshot(change.after, seqs, tables, known=True, settled=not unread, unread=unread)
+        self._written = Snapshot(change.after, seqs, tables, known=not change.after.removed, settled=not unread, unread=unread)
         return change
 
     @property
@@ -168,6 +168,9 @@ class Rows:
                 self._db.execute(f'UPDATE {table} SET {assigned} WHERE {one}', (*given.values(), *bound))
 
     def _write_session(self, stored: Snapshot, plan: Plan) -> None:
+        if plan.removed:
+            self._db.execute('DELETE FROM planctl_sessions WHERE plan_table = ? AND session = ?', self._key)
+            return
         if not stored.known:
             values = [getattr(plan, name) for name in SESSION]
             self._db.execute('INSERT INTO planctl_sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)', (*self._key, *values))
