@@ -132,11 +132,8 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
             claim(judgement, operation)
         case Note(id=step_id, note=note):
             work.put(replace(work.step(step_id), note=clean(note)))
-        case Describe(objective=objective, brief=brief, removed=removed):
-            given = {'objective': objective, 'brief': brief}
-            judgement.session |= {name: clean_block(text) for name, text in given.items() if text is not None}
-            if removed is not None:
-                judgement.session |= {'removed': removed}
+        case Describe():
+            _describe(judgement, operation)
         case Restore():
             _restore(judgement, operation)
 
@@ -197,6 +194,13 @@ def _move(judgement: Judgement, move: Move) -> None:
         work.put(replace(step, parent_id=None if move.top else work.step(move.under or '').id))
     if move.before is not None or move.after is not None:
         work.place(step.id, before=move.before, after=move.after)
+
+
+def _describe(judgement: Judgement, describe: Describe) -> None:
+    given = {'objective': describe.objective, 'brief': describe.brief}
+    judgement.session |= {name: clean_block(text) for name, text in given.items() if text is not None}
+    if describe.removed is not None:
+        judgement.session |= {'removed': describe.removed}
 
 
 def _restore(judgement: Judgement, operation: Restore) -> None:

@@ -69,7 +69,8 @@ class Rows:
             row = (*self._key, key, now, dump_reply(change))
             self._db.execute('INSERT INTO planctl_replies VALUES (?, ?, ?, ?, ?)', row)
         unread = {problem.id: stored.unread[problem.id] for problem in change.after.problems}
-        self._written = Snapshot(change.after, seqs, tables, known=not change.after.removed, settled=not unread, unread=unread)
+        known = not change.after.removed
+        self._written = Snapshot(change.after, seqs, tables, known=known, settled=not unread, unread=unread)
         return change
 
     @property
