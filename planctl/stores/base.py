@@ -257,7 +257,7 @@ def positions(current: Mapping[str, int], ids: Sequence[str]) -> dict[str, int]:
     New ids at the end come behind the highest position, at the top before the lowest one (which may be negative), and
     between two steps into a gap; where there is none, what follows moves on until there is one.
     """
-    known = [step_id for step_id in ids if abs(current.get(step_id, _FAR)) < _FAR]
+    known = [step_id for step_id in ids if abs(current.get(step_id, UNPLACED)) < UNPLACED]
     held = [current[step_id] for step_id in known]
     kept = set(known if all(map(lt, held, held[1:])) else longest_increasing(known, held))
     head = next((at for at, step_id in enumerate(ids) if step_id in kept), len(ids))
@@ -270,8 +270,8 @@ def positions(current: Mapping[str, int], ids: Sequence[str]) -> dict[str, int]:
     return placed
 
 
-# Another program may have stored any 64-bit position; counting on from its ends would overflow.
-_FAR = 2**62
+UNPLACED = 2**62
+"""From here on, up and down, a position is none: counting on from the ends of 64 bits would overflow."""
 
 
 def _step_of(item: PlanItem) -> Step:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planctl.change import Change
 from planctl.journal import foreign
-from planctl.plan import Plan, Step
+from planctl.plan import Plan, Problem, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,11 @@ class Found:
         return self.plan if self.other is None else self.other.after
 
 
-def found(known: Plan, steps: Sequence[Step]) -> Found:
-    """Return what is stored, given the steps as `adopt` makes them."""
+def found(known: Plan, steps: Sequence[Step], problems: Sequence[Problem] = ()) -> Found:
+    """Return what is stored, given the steps as `adopt` makes them and a stand-in for each that cannot be read."""
     current = tuple(steps)
+    if problems:
+        known = replace(known, problems=tuple(problems))
     other = None if current == known.steps else foreign(known, current)
     return Found(known, known if other is None else replace(known, steps=current), other)
 

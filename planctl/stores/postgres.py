@@ -155,7 +155,7 @@ class PostgresPlanStore(BaseStore):
         placed = positions({i: at for i, (at, _) in rows.shared.items()}, [step.id for step in steps])
         after = {step.id: (placed[step.id], step) for step in steps}
         for statement in (
-            *self._tables.write_steps(rows, after),
+            *self._tables.write_steps(rows, after, {problem.id for problem in change.after.problems}),
             *self._tables.write_session(stored.known, change.after, new=new),
             *self._tables.write_log(log),
         ):
@@ -177,13 +177,13 @@ class PostgresPlanStore(BaseStore):
         rows = rows_of(await _fetch(connection, self._tables.read_rows))
         known = tuple(step for _, step in sorted(rows.own.values(), key=itemgetter(0)))
         plan = replace(session or Plan(self._session), steps=known)
-        return found(plan, [step for _, step in rows.shared.values()]), rows, session is None
+        return found(plan, [step for _, step in rows.shared.values()], rows.problems), rows, session is None
 
     async def _load_shared(self, connection: PostgresConnection) -> Plan:
         if not await _fetchval(connection, self._tables.shared_exists):
             return Plan(self._session)
         rows = rows_of(await _fetch(connection, self._tables.read_shared))
-        return found(Plan(self._session), [step for _, step in rows.shared.values()]).plan
+        return found(Plan(self._session), [step for _, step in rows.shared.values()], rows.problems).plan
 
     @asynccontextmanager
     async def _transaction(self, waiting: Waiting, *, readonly: bool = False) -> AsyncGenerator[PostgresConnection]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from planctl.errors import DamagedStore
-from planctl.plan import STATUSES, Plan, Step
-from planctl.sanitize import clean
+from planctl.plan import STATUSES, Plan, Problem, Step
+from planctl.stores.base import UNPLACED
 from planctl.stores.mirror import adopt
+from planctl.stores.rows import read_row
 
 Placed: TypeAlias = Mapping[str, tuple[int, Step]]
 """Position and step by id."""
@@ -46,11 +46,15 @@ LOG = {
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the two tables of steps hold: the shared list and planctl's own copy of it, with row versions."""
+    """What the two tables of steps hold: the shared list and planctl's own copy of it, with row versions.
+
+    `problems` are the rows of the shared list that are no steps; there is a stand-in for each in `shared`.
+    """
 
     shared: dict[str, tuple[int, Step]] = field(default_factory=dict[str, tuple[int, Step]])
     own: dict[str, tuple[int, Step]] = field(default_factory=dict[str, tuple[int, Step]])
     versions: dict[str, str] = field(default_factory=dict[str, str])
+    problems: list[Problem] = field(default_factory=list[Problem])
 
 
 def session_of(row: Sequence[Any], session: str) -> Plan | None:
@@ -61,7 +65,7 @@ def session_of(row: Sequence[Any], session: str) -> Plan | None:
 
 
 def rows_of(records: Iterable[Sequence[Any]]) -> Rows:
-    """Return what the records of `read_rows` or `read_shared` hold. Raises `DamagedStore` that names the row."""
+    """Return what the records of `read_rows` or `read_shared` hold."""
     rows = Rows()
     for record in records:
         step_id, version, seq = record[:3]
@@ -69,34 +73,18 @@ def rows_of(records: Iterable[Sequence[Any]]) -> Rows:
         if record[8] is not None:
             same = record[13]
             at, columns = (seq, record[3:8]) if same else (record[14], record[15:20])
-            ours = _step(record[8], columns, *record[9:13])
+            content, status, active_form, parent_id, depends_on = columns
+            waits = () if depends_on == '[]' else tuple(json.loads(depends_on))
+            ours = Step(record[8], content, STATUSES[status], active_form, parent_id, waits, *record[9:13])
             rows.own[ours.id] = (at, ours)
         if step_id is not None:
-            step = ours if ours is not None and record[13] else adopt(_step(step_id, record[3:8]), ours)
-            rows.shared[step_id] = (seq, step)
+            if ours is not None and record[13]:
+                step = ours
+            elif isinstance(found := read_row((step_id, *record[3:8]), step_id), Problem):
+                rows.problems.append(found)
+                step = found.stand_in
+            else:
+                step = adopt(found, ours)
+            rows.shared[step_id] = (UNPLACED if seq is None else seq, step)
             rows.versions[step_id] = version
     return rows
-
-
-def _step(step_id: str, columns: Sequence[Any], *own: Any) -> Step:
-    content, status, active_form, parent_id, depends_on = columns
-    known = STATUSES.get(status)
-    if known is None:
-        raise DamagedStore(
-            f'step {clean(step_id)!r} has the status {clean(status)[:80]!r}, which no step can have', ids=[step_id]
-        )
-    return Step(step_id, content, known, active_form, parent_id, _ids(step_id, depends_on), *own)
-
-
-def _ids(step_id: str, depends_on: str) -> tuple[str, ...]:
-    if depends_on == '[]':
-        return ()
-    try:
-        ids: Any = json.loads(depends_on)
-    except (ValueError, RecursionError):
-        ids = None
-    if isinstance(ids, list):
-        texts = [one for one in cast('list[Any]', ids) if isinstance(one, str)]
-        if len(texts) == len(cast('list[Any]', ids)):
-            return tuple(texts)
-    raise DamagedStore(f'the dependencies of step {clean(step_id)!r} are not a JSON list of ids', ids=[step_id])

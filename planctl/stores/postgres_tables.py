@@ -6,7 +6,7 @@ The list of steps is the reference's own table. All that is planctl's lives besi
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planctl.errors import InvalidName
@@ -163,13 +163,15 @@ class Tables:
                 (self.table, self.session, *values),
             )
 
-    def write_steps(self, rows: Rows, after: Placed) -> Iterator[Statement]:
+    def write_steps(self, rows: Rows, after: Placed, unread: Container[str] = ()) -> Iterator[Statement]:
         """Bring both tables from what was read to `after`: only the rows and columns that differ.
 
-        A row of the shared list that another program wrote since it was read is not touched; the count then tells.
+        A row of the shared list that another program wrote since it was read is not touched; the count then tells. One
+        that could not be read, and no longer is among the `unread`, is written whole.
         """
         key = {'session': self.session}
-        yield from _write(self.shared, key, SHARED, rows.shared, after, rows.versions)
+        mended = {problem.id for problem in rows.problems if problem.id not in unread}
+        yield from _write(self.shared, key, SHARED, rows.shared, after, rows.versions, mended)
         yield from _write('planctl_steps', {'plan_table': self.table, **key}, SHARED | OURS, rows.own, after)
 
     def write_log(self, log: Sequence[LogRow]) -> Iterator[Statement]:
@@ -203,6 +205,7 @@ def _write(
     before: Placed,
     after: Placed,
     versions: Mapping[str, str] | None = None,
+    mended: Container[str] = (),
 ) -> Iterator[Statement]:
     gone = [step_id for step_id in before if step_id not in after]
     fresh = [step_id for step_id in after if step_id not in before]
@@ -211,7 +214,8 @@ def _write(
     for step_id, (at, step) in after.items():
         was_at, was = before.get(step_id, (at, step))
         if was is not step or was_at != at:
-            names = tuple(name for name in columns if _value(name, was_at, was) != _value(name, at, step))
+            whole = step_id in mended
+            names = tuple(n for n in columns if whole or _value(n, was_at, was) != _value(n, at, step))
             if names:
                 changed.setdefault(names, []).append(step_id)
     for names, ids in changed.items():

@@ -164,7 +164,8 @@ class RedisPlanStore(BaseStore):
         stored, keys = document.found, self._keys
         rows = [] if stored.other is None else log_rows(stored.other, actor=OTHER, operation='write', at=call.now)
         rows += log_rows(change, actor=call.actor, operation=call.label, at=call.now)
-        text = dump_steps(change.after.steps)
+        unread = {problem.id: document.unread[problem.id] for problem in change.after.problems}
+        text = dump_steps(change.after.steps, unread)
         entries = [dump_entry(rows, call.key)] if rows or call.key is not None else []
         oldest = await self._oldest(pipe, document.logged)
         logged = document.logged - len(oldest) + len(entries)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from hashlib import blake2b
 from itertools import count
 from typing import Any, cast
 
 from planctl.errors import DamagedStore, NewerSchema
 from planctl.journal import LogRow, step_of, step_record
-from planctl.plan import STATUSES, Plan, Step
+from planctl.plan import Plan, Problem, Step
 from planctl.stores.mirror import Found, adopt, found
+from planctl.stores.rows import read_row
 
 SCHEMA_VERSION = 1
 
@@ -27,13 +28,14 @@ FIELDS = ('session', 'steps', 'digest')
 class Document:
     """What was read. `logged` is how many entries the log has, `written` our hash, to tell which fields differ.
 
-    `ours` says whether planctl wrote the list as it is.
+    `ours` says whether planctl wrote the list as it is, `unread` holds the entries that are no steps, by id.
     """
 
     found: Found
     logged: int
     written: Mapping[str, str]
     ours: bool
+    unread: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def reply_field(key: str) -> str:
@@ -55,8 +57,10 @@ def load(session: str, raw: str | None, own: Sequence[str | None]) -> Document:
     written = {name: value for name, value in zip(FIELDS, own, strict=True) if value is not None}
     if raw is not None and digest_of(raw) == digest:
         return Document(Found(known, known, None), logged, written, ours=True)
-    steps = [adopt(step, known.get(step.id)) for step in load_steps(raw)]
-    return Document(found(known, steps), logged, written, ours=False)
+    entries, unread = load_steps(raw)
+    steps = [one.stand_in if isinstance(one, Problem) else adopt(one, known.get(one.id)) for one in entries]
+    problems = [one for one in entries if isinstance(one, Problem)]
+    return Document(found(known, steps, problems), logged, written, ours=False, unread=unread)
 
 
 def _session(session: str, state: str | None) -> tuple[Plan, int]:
@@ -87,59 +91,66 @@ def dump(plan: Plan, raw: str, *, logged: int, written_by: str) -> dict[str, str
         'logged': logged,
     }
     steps = [step_record(step) for step in plan.steps]
-    return {'session': json.dumps(state), 'steps': json.dumps(steps), 'digest': digest_of(raw)}
+    # A list with entries that are no steps is looked at again each time.
+    digest = '' if plan.problems else digest_of(raw)
+    return {'session': json.dumps(state), 'steps': json.dumps(steps), 'digest': digest}
 
 
-def load_steps(raw: str | None) -> list[Step]:
-    """Return the steps of the reference's list. Raises `DamagedStore` that names the step."""
+def load_steps(raw: str | None) -> tuple[list[Step | Problem], dict[str, Any]]:
+    """Return what the reference's list holds, and by id the entries that are no steps. Raises `DamagedStore`."""
     if raw is None:
-        return []
+        return [], {}
     try:
         items: Any = json.loads(raw)
     except (ValueError, RecursionError) as error:
         raise DamagedStore('the list of steps is not JSON') from error
     if not isinstance(items, list):
         raise DamagedStore('the list of steps is not a JSON list')
-    steps: dict[str, Step] = {}
-    for item in cast('list[Any]', items):
-        step = _step(item)
+    found: dict[str, Step | Problem] = {}
+    unread: dict[str, Any] = {}
+    for at, item in enumerate(cast('list[Any]', items), 1):
+        one = _read(item, at)
         # A list can hold an id twice, which no table can: the later step is kept under an id of its own.
-        other = step.id
+        name = one.id
         for number in count(2):
-            if other not in steps:
+            if name not in found:
                 break
-            other = f'{step.id}-{number}'
-        steps[other] = step if other == step.id else replace(step, id=other)
-    return list(steps.values())
+            name = f'{one.id}-{number}'
+        found[name] = one if name == one.id else _renamed(one, name)
+        if isinstance(one, Problem):
+            unread[name] = item
+    return [*found.values()], unread
 
 
-def dump_steps(steps: Sequence[Step]) -> str:
-    """Return steps as the reference's list."""
-    return json.dumps(
-        [
-            {
-                'id': step.id,
-                'content': step.content,
-                'status': step.status.value,
-                'active_form': step.active_form,
-                'parent_id': step.parent_id,
-                'depends_on': step.depends_on,
-            }
-            for step in steps
-        ]
-    )
-
-
-def _step(item: Any) -> Step:
+def _read(item: Any, at: int) -> Step | Problem:
     given = cast('dict[str, Any]', item) if isinstance(item, dict) else {}
-    texts = [given.get('id'), given.get('content'), given.get('active_form', ''), given.get('parent_id') or '']
-    waits: Any = given.get('depends_on', [])
-    status = STATUSES.get(str(given.get('status', 'pending')))
-    ids = cast('list[Any]', waits) if isinstance(waits, list) else [None]
-    if status is None or not all(isinstance(text, str) for text in (*texts, *ids)):
-        raise DamagedStore(f'an entry of the list is not a step: {json.dumps(item)[:200]}')
-    step_id, content, active_form, parent_id = (str(text) for text in texts)
-    return Step(step_id, content, status, active_form, parent_id or None, tuple(map(str, ids)))
+    defaults: dict[str, Any] = {'status': 'pending', 'active_form': '', 'depends_on': [], **given}
+    names = ('id', 'content', 'status', 'active_form', 'parent_id', 'depends_on')
+    row = [defaults.get(name) for name in names]
+    row[4] = row[4] or None
+    return read_row(row, f'row-{at}')
+
+
+def _renamed(one: Step | Problem, name: str) -> Step | Problem:
+    if isinstance(one, Step) or one.mended is None:
+        return replace(one, id=name)
+    return replace(one, id=name, mended=replace(one.mended, id=name))
+
+
+def dump_steps(steps: Sequence[Step], unread: Mapping[str, Any]) -> str:
+    """Return steps as the reference's list; entries that are no steps are left as they are."""
+    return json.dumps([unread[step.id] if step.id in unread else _entry(step) for step in steps])
+
+
+def _entry(step: Step) -> dict[str, Any]:
+    return {
+        'id': step.id,
+        'content': step.content,
+        'status': step.status.value,
+        'active_form': step.active_form,
+        'parent_id': step.parent_id,
+        'depends_on': step.depends_on,
+    }
 
 
 def digest_of(raw: str) -> str:

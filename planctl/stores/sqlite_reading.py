@@ -10,6 +10,7 @@ from typing import Any
 
 from planctl.journal import LogRow
 from planctl.plan import Plan, Problem, Step, next_id_after
+from planctl.stores.base import UNPLACED
 from planctl.stores.rows import read_row
 from planctl.stores.sqlite_tables import ITEM, OWN, SAME, look, migrate, step_of
 
@@ -19,8 +20,6 @@ SESSION = ('revision', 'next_id', 'objective', 'brief', 'owner', 'lease')
 """The columns of a session, which are fields of its plan."""
 
 _LOG = 'revision, number, id, at, actor, operation, "before", "after"'
-# Another program may have stored something else than a position; `base.positions` then finds one.
-UNPLACED = 2**62
 
 
 @dataclass(frozen=True, slots=True)

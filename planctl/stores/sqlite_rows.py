@@ -11,8 +11,8 @@ from planctl.change import Change
 from planctl.journal import OTHER, LogRow, dump_reply, foreign, load_reply, log_rows
 from planctl.plan import Plan
 from planctl.sanitize import clean
-from planctl.stores.base import EditFunction, positions
-from planctl.stores.sqlite_reading import ITEMS, OWNS, SESSION, UNPLACED, Reading, Snapshot
+from planctl.stores.base import UNPLACED, EditFunction, positions
+from planctl.stores.sqlite_reading import ITEMS, OWNS, SESSION, Reading, Snapshot
 from planctl.stores.sqlite_tables import ITEM, OWN, SAME, columns_changed, create, migrate, values_of
 
 

@@ -199,21 +199,6 @@ async def test_tables_of_a_newer_planctl_are_refused(postgres: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ('column', 'value'),
-    [('status', 'paused'), ('depends_on', '{"a"'), ('depends_on', '"a"'), ('depends_on', '[1]'), ('depends_on', '')],
-)
-async def test_a_bad_row_is_named(postgres: Place, column: str, value: str) -> None:
-    async with opened(postgres) as (pool, store):
-        await apply(store, Add('good'), Add('bad'))
-        await query(pool, f"UPDATE plan_items SET {column} = $1 WHERE id = '2'", value)
-        with pytest.raises(DamagedStore) as caught:
-            await read(store)
-        assert caught.value.ids == ('2',)
-        await query(pool, "DELETE FROM plan_items WHERE id = '2'")
-        assert [step.id for step in (await read(store)).steps] == ['1']
-
-
-@pytest.mark.parametrize(
     'table',
     ['CREATE TABLE plan_items (id int)', 'CREATE TABLE plan_items (session int, seq text, id int, content int)'],
 )

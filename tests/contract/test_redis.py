@@ -323,10 +323,7 @@ async def test_a_conflict_while_an_unrelated_error_is_handled(valkey: Place) -> 
 @pytest.mark.parametrize(
     'stored',
     [
-        *('', 'not JSON', '{}', '"text"', '[1]', '[null]', '[{"id": 1, "content": "x"}]', '[{"content": "no id"}]'),
-        '[{"id": "a", "content": "x", "status": "paused"}]',
-        '[{"id": "a", "content": "x", "depends_on": "b"}]',
-        '[' * 100_000,
+        *('', 'not JSON', '{}', '"text"', '[' * 100_000),
         b'\xff\xfe',
     ],
     ids=lambda stored: repr(stored)[:30],
