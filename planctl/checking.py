@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planctl.errors import InvalidId
-from planctl.judgement import listed
 from planctl.plan import Plan, Problem, Step, check_id
 from planctl.sanitize import clean
-from planctl.working import Working
 
 
 def check(plan: Plan) -> tuple[Problem, ...]:
@@ -46,6 +44,10 @@ def _is_id(step_id: str) -> bool:
 def _loop(plan: Plan) -> tuple[Problem, ...]:
     if not _may_loop(plan.steps):
         return ()
+    # Here and not above, because hardly any plan needs it and every look at a plan comes by.
+    from planctl.judgement import listed
+    from planctl.working import Working
+
     work = Working(plan)
     for step in plan.steps:
         if step.parent_id is not None:

@@ -143,10 +143,15 @@ def edited(change: Change, named: Sequence[str]) -> str:
         return f'edited the {" and the ".join(what)}'
     if not change.changed:
         return 'nothing to change'
-    parts = [f'edited {_ids(named)}']
+    mended = change.remark('mended')
+    parts = [f'{"mended" if mended else "edited"} {_ids(named)}']
     for step_id in named:
         step = after.step(step_id)
         earlier = before.get(step_id)
+        if step_id in mended:
+            on = f'depends on {_ids(step.depends_on)}' if step.depends_on else 'depends on nothing'
+            parts.append(f'{shown(step_id)} is {WORDS[step.status]} and {on}')
+            continue
         if earlier is not None and earlier.status is not step.status:
             waits = waits_for(after, step)
             parts.append(f'{shown(step_id)} ' + (f'waits for {_ids(waits)}' if waits else f'is {WORDS[step.status]}'))

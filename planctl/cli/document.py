@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from planctl.cli.problems import listed
 from planctl.plan import Plan, Step, progress
 from planctl.text import state_of, waits_for
 
@@ -24,6 +25,7 @@ FIELDS: Mapping[str, str] = {
     'counts': 'how many steps of the whole plan there are in each status, and open, resolved and total',
     'changed': 'ids of all steps that the command changed, made or removed; empty when all was so already',
     'unblocked': 'ids of the steps that were blocked and can be started now',
+    'problems': 'what is wrong with what is stored, as id and message; a step that cannot be read is no item',
 }
 """The fields of every answer about a plan, in order."""
 
@@ -96,6 +98,7 @@ def document(
         'counts': {name: getattr(counts, name) for name in COUNTS},
         'changed': list(changed),
         'unblocked': list(unblocked),
+        'problems': listed(plan),
         **more,
     }
 

@@ -12,6 +12,7 @@ from planctl.cli.database import actor_of, read
 from planctl.cli.failure import DONE, UNFINISHED
 from planctl.cli.ids import resolve_all
 from planctl.cli.output import emit, emit_json, is_terminal
+from planctl.cli.problems import complain_of, readable
 from planctl.cli.settings import Settings
 from planctl.errors import InputError
 from planctl.plan import STATUSES, Plan, Step, TaskStatus
@@ -54,6 +55,7 @@ def show(
         rows = _rows(settings, plan, named, tree=tree, ready=ready, is_open=is_open, statuses=statuses)
         in_detail = bool(named) and not tree
         _show(settings, plan, rows, 'json' if settings.json else output, in_detail=in_detail)
+    complain_of(plan)
     return UNFINISHED if check and not plan.progress.finished else DONE
 
 
@@ -76,7 +78,7 @@ def _rows(
     statuses: frozenset[TaskStatus] | None,
 ) -> list[tuple[int, Step]]:
     """Return the steps to show, with depths: as a tree, named ones in the order given, ready ones in that of `next`."""
-    placed = tree_order(plan.steps)
+    placed = tree_order(readable(plan))
     if named and tree:
         placed = list(_subtrees(placed, set(named)))
     elif named:
