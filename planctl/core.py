@@ -91,7 +91,7 @@ async def undo(
         rows, seen = await opened.log(), await opened.read()
         target = last_of(rows, who) if revision is None else revision
         if preview:
-            return rules.apply(seen, undoing(seen, rows, target), actor=who, now=moment)
+            return _undone(rules.apply(seen, undoing(seen, rows, target), actor=who, now=moment), target)
         moved_on = False
 
         def take_back(plan: Plan, rows: list[LogRow] = rows, seen: Plan = seen, target: int = target) -> Change:
@@ -103,8 +103,16 @@ async def undo(
 
         change = await opened.update(take_back, actor=who, label=label_for(target), now=moment)
         if not moved_on:
-            return change
+            return _undone(change, target)
     raise StoreUnavailable('others change this plan all the time')
+
+
+def _undone(change: Change, revision: int) -> Change:
+    from dataclasses import replace
+
+    from planctl.change import Remark
+
+    return replace(change, remarks=(*change.remarks, Remark('undone', (str(revision),))))
 
 
 _ATTEMPTS = 50

@@ -23,6 +23,7 @@ PlanctlError
 │   ├── DuplicateId            also a ValueError
 │   ├── EmptyReplacement
 │   ├── LostClaim
+│   ├── SessionExists
 │   ├── SessionHeld            another run works on the session
 │   ├── UndoConflict           a later change touched the same
 │   ├── UnfinishedPlan         planning over a plan that still has open steps
@@ -199,6 +200,12 @@ class LostClaim(Refused):
     """The step is held by somebody else."""
 
     code = 'lost_claim'
+
+
+class SessionExists(Refused):
+    """A session of this name is there already."""
+
+    code = 'session_exists'
 
 
 class SessionHeld(Refused):
