@@ -11,7 +11,7 @@ from planctl.errors import Refused
 from planctl.operations import Add, Move, Operation, Remove
 from planctl.plan import Plan, Step, TaskStatus, fingerprint, next_id_after
 from planctl.stores.adapter import StoreWrapper
-from planctl.stores.base import EditFunction
+from planctl.stores.base import BaseStore, EditFunction
 from planctl.stores.memory import InMemoryPlanStore
 from planctl.text import tree_order
 
@@ -36,10 +36,10 @@ def draft_of(plan: Plan, mode: Mode) -> Plan:
 
 
 class DraftStore(StoreWrapper):
-    """The planner's store: a draft in memory, on which no step can be started or completed.
+    """The planner's store: a draft in memory, later the session itself. No step can be started or completed on it.
 
-    In append mode what is there cannot be touched either. `restated` says whether a whole plan was stored, even an
-    empty one.
+    In append mode what was there cannot be touched either; when the session is planned again, on the session itself,
+    what is resolved. `restated` says whether a whole plan was stored, even an empty one.
     """
 
     def __init__(self, plan: Plan, mode: Mode) -> None:
@@ -47,9 +47,17 @@ class DraftStore(StoreWrapper):
         super().__init__(memory)
         self._memory = memory
         self._draft = draft_of(plan, mode)
-        self._mode = mode
+        self._stays = replace(plan, steps=plan.steps if mode is Mode.append else ())
+        self._resolved = tuple(s for s in plan.steps if s.resolved) if mode is Mode.replan else ()
         self._begun = False
+        self.is_draft = True
         self.restated = False
+
+    def move_to(self, store: BaseStore) -> None:
+        """From here on, what the planner does is done to the session."""
+        self.is_draft, self._begun, self.wrapped = False, True, store
+        if self._resolved:
+            self._stays = replace(self._stays, steps=self._resolved)
 
     async def read(self) -> Plan:
         """Return the draft."""
@@ -63,8 +71,7 @@ class DraftStore(StoreWrapper):
         def guarded(plan: Plan) -> Change:
             change = edit(plan)
             _refuse_work(change)
-            if self._mode is Mode.append:
-                _refuse_edits(self._draft, change)
+            _refuse_edits(self._stays, change)
             return change
 
         change = await super().update(guarded, actor=actor, label=label, now=now, key=key)
@@ -94,11 +101,11 @@ def _refuse_work(change: Change) -> None:
         )
 
 
-def _refuse_edits(draft: Plan, change: Change) -> None:
+def _refuse_edits(stays: Plan, change: Change) -> None:
     touched = [
         c.step.id
         for c in change.steps
-        if c.step.id in draft.index and (c.after is None or (c.before is not None and c.before != c.after))
+        if c.step.id in stays.index and (c.after is None or (c.before is not None and c.before != c.after))
     ]
     if touched:
         raise Refused(

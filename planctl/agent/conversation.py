@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -10,16 +11,24 @@ from typing import Any, Generic, TypeVar
 from pydantic_ai import Agent
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import UsageLimitExceeded
-from pydantic_ai.messages import ModelMessage, ToolCallPart
+from pydantic_ai.exceptions import ModelContextWindowExceededError, UsageLimitExceeded
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequestPart,
+    ModelResponsePart,
+    ToolCallPart,
+    ToolReturnPart,
+)
 from pydantic_ai.models import Model
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_graph import End
 
+from planctl.agent.limits import LimitName, Limits
 from planctl.agent.models import one_line
 from planctl.agent.outcome import Phase
 from planctl.agent.prompts import CORE_TOOLS, SUBTASK_TOOLS
-from planctl.agent.watch import Requested, ToolCalled, Watcher
+from planctl.agent.retrying import Retrying, pause_before
+from planctl.agent.watch import Answered, Requested, ToolCalled, ToolReturned, Watcher
 from planctl.errors import ModelError, PlanctlError
 
 RETRIES = 1_000
@@ -41,7 +50,23 @@ class Turn(Generic[R]):
 
 
 class LimitReached(Exception):
-    """A limit of the agent's own ended the call."""
+    """A limit ended the call: the time, or one that the agent brings with it."""
+
+    def __init__(self, message: str, limit: LimitName) -> None:
+        super().__init__(message)
+        self.limit: LimitName = limit
+
+
+class ContextLost(ModelError):
+    """The conversation cannot go on as it is, but a fresh one may: the context is full, or an answer broke off."""
+
+    def __init__(self, message: str, *, why: str, requests: int, pause: float | None = None) -> None:
+        super().__init__(message)
+        self.why = why
+        self.requests = requests
+        """How many requests the call had made."""
+        self.pause = pause
+        """Seconds to wait before that, where it is the provider's fault; `None` where nothing passes by waiting."""
 
 
 class Conversation(Generic[R]):
@@ -56,6 +81,7 @@ class Conversation(Generic[R]):
         model: Model,
         phase: Phase,
         *,
+        limits: Limits,
         before_request: Callable[[], Awaitable[R | None]],
         watch: Watcher,
         capabilities: Sequence[AbstractCapability[Any]] = (),
@@ -65,14 +91,17 @@ class Conversation(Generic[R]):
         self.phase = phase
         self._agent = agent
         self._model = model
+        self._limits = limits
         self._before_request = before_request
         self._watch = watch
+        self._usage = RunUsage()
+        self._retrying = Retrying(retries=limits.retries, watch=watch)
         self._options: dict[str, Any] = {
             'model': model,
-            'capabilities': list(capabilities),
+            'capabilities': [*capabilities, self._retrying],
             'instructions': instructions,
             'usage_limits': UsageLimits(request_limit=None),
-            'usage': RunUsage(),
+            'usage': self._usage,
             'retries': {'tools': RETRIES},
             'infer_name': False,
         }
@@ -82,42 +111,80 @@ class Conversation(Generic[R]):
     async def ask(self, prompt: str | Sequence[str], history: Sequence[ModelMessage] = ()) -> Turn[R]:
         """Call the agent once. What its model and its tools raise is `ModelError`; `PlanctlError` comes as it is.
 
-        Raises `LimitReached` for a limit that the agent brings with it.
+        Raises `LimitReached` when the time of the phase is over, and for a limit that the agent brings with it;
+        `ContextLost`, a `ModelError`, when the same could be asked in a fresh context.
         """
+        asked = self.phase.requests
+        clock = asyncio.timeout(self._seconds_left())
         try:
-            return await self._ask(prompt, history)
+            async with clock:
+                return await self._ask(prompt, history)
         except PlanctlError:
             raise
         except UsageLimitExceeded as error:
-            raise LimitReached(one_line(error)) from error
+            raise LimitReached(one_line(error), 'agent') from error
         except Exception as error:
-            name = type(error).__name__
-            raise ModelError(f'{self._model.model_name}: {name}: {one_line(error)}') from error
+            if clock.expired():
+                words = self._limits.words('timeout', planning=self.phase.name == 'plan')
+                raise LimitReached(words, 'timeout') from error
+            message = f'{self._model.model_name}: {type(error).__name__}: {one_line(error)}'
+            made = self.phase.requests - asked
+            if isinstance(error, ModelContextWindowExceededError):
+                raise ContextLost(message, why='the context is full', requests=made) from error
+            if error is self._retrying.broken_off:
+                pause = pause_before(1, error)
+                raise ContextLost(message, why='the answer broke off', requests=made, pause=pause) from error
+            raise ModelError(message) from error
         finally:
-            usage: RunUsage = self._options['usage']
-            self.phase.input_tokens, self.phase.output_tokens = usage.input_tokens, usage.output_tokens
-            self.phase.seconds = time.monotonic() - self.phase.started
+            self._take_down()
 
     async def _ask(self, prompt: str | Sequence[str], history: Sequence[ModelMessage]) -> Turn[R]:
-        usage: RunUsage = self._options['usage']
         async with self._agent.iter(prompt, message_history=list(history), **self._options) as run:
             node = run.next_node
             while not isinstance(node, End) and run.result is None:
                 if Agent.is_model_request_node(node):
+                    self._returned(node.request.parts)
                     stop = await self._before_request()
                     if stop is not None:
                         return Turn(run.all_messages(), stop=stop)
                     self.phase.requests += 1
-                    self._watch(Requested(self.phase.requests, usage.input_tokens, usage.output_tokens))
-                elif Agent.is_call_tools_node(node):
-                    self._announce(node.model_response.parts)
+                    self._tell_use(Requested)
+                    node = await run.next(node)
+                    self._take_down()
+                    self._tell_use(Answered)
+                    continue
+                if Agent.is_call_tools_node(node):
+                    self._called(node.model_response.parts)
                 node = await run.next(node)
             assert run.result is not None
             return Turn(run.result.all_messages(), run.result.output)
 
-    def _announce(self, parts: Sequence[Any]) -> None:
+    def _seconds_left(self) -> float | None:
+        timeout = self._limits.timeout
+        return None if timeout is None else max(0.0, timeout - (time.monotonic() - self.phase.started))
+
+    def _take_down(self) -> None:
+        phase, usage = self.phase, self._usage
+        phase.input_tokens, phase.output_tokens = usage.input_tokens, usage.output_tokens
+        phase.cost = usage.cost
+        phase.seconds = time.monotonic() - phase.started
+
+    def _tell_use(self, event: type[Requested]) -> None:
+        phase = self.phase
+        self._watch(event(phase.requests, phase.input_tokens, phase.output_tokens, phase.cost))
+
+    def _called(self, parts: Sequence[ModelResponsePart]) -> None:
         for part in parts:
-            if isinstance(part, ToolCallPart) and not part.tool_name.endswith(_PLAN_TOOLS):
+            if isinstance(part, ToolCallPart):
                 arguments = part.args if isinstance(part.args, str) else part.args_as_json_str()
                 shown = arguments if len(arguments) <= _ARGUMENTS else f'{arguments[: _ARGUMENTS - 1]}…'
-                self._watch(ToolCalled(part.tool_name, shown))
+                self._watch(ToolCalled(part.tool_name, shown, part.tool_call_id, _is_plan(part.tool_name)))
+
+    def _returned(self, parts: Sequence[ModelRequestPart]) -> None:
+        for part in parts:
+            if isinstance(part, ToolReturnPart):
+                self._watch(ToolReturned(part.tool_name, part.tool_call_id, part.outcome, _is_plan(part.tool_name)))
+
+
+def _is_plan(tool: str) -> bool:
+    return tool.endswith(_PLAN_TOOLS)

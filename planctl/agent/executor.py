@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
+from typing import Self
 
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from planctl.agent.adoption import cleared
-from planctl.agent.conversation import Conversation
+from planctl.agent.conversation import ContextLost, Conversation, LimitReached, Turn
 from planctl.agent.handover import EXECUTOR, executor_prompt, nudge
-from planctl.agent.job import End, Job, Pace
+from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.outcome import StopReason, settled
 from planctl.agent.roles import executor_role
-from planctl.agent.watch import WatchedStore
+from planctl.agent.watch import StartedAnew
 from planctl.core import Request
 from planctl.errors import ModelError, UnfinishedPlan
 from planctl.operations import Describe
@@ -49,16 +51,26 @@ async def prepare(job: Job, plan: Plan, objective: str) -> End | None:
 
 
 class _Afresh:
-    """Says when an executor is to start anew, after so many steps that it resolved in one context."""
+    """Says when and why an executor is to start anew: after so many steps that it resolved in one context, or now."""
 
     def __init__(self, every: int | None, plan: Plan) -> None:
         self._every = every
+        self._why = ''
         self.begin(plan)
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, plan: Plan) -> str:
+        """Begin to count, and return why this had to be."""
         self._resolved = plan.progress.resolved
+        why, self._why = self._why or f'{self._resolved} steps are resolved', ''
+        return why
+
+    def because(self, why: str) -> Self:
+        """Start anew for another reason than the count."""
+        self._why = why
+        return self
 
     def due(self, plan: Plan) -> bool:
+        """Whether so many steps were resolved, and there are more."""
         progress = plan.progress
         return self._every is not None and progress.open > 0 and progress.resolved - self._resolved >= self._every
 
@@ -66,54 +78,75 @@ class _Afresh:
 async def carry_out(job: Job, model: Model) -> End:
     """Have the agent work on the plan until it is over, and return why it is."""
     plan = await job.read()
-    had_plan = bool(plan.steps)
     if (reason := settled(plan, job.executor, time.time())) is not None:
         return End(reason, describe_end(reason, plan))
-    role = executor_role(job.loaded, WatchedStore(job.store, job.changed), job.executor)
+    looking = asyncio.create_task(job.look_out())
+    try:
+        return await _work(job, model, plan)
+    except (ModelError, LimitReached) as error:
+        plan = await job.read()
+        if plan.progress.finished:
+            # What failed is the closing remark: the work is done, and the plan says so.
+            return End(StopReason.finished, f'{describe_end(StopReason.finished, plan)}; then {error}')
+        if isinstance(error, LimitReached):
+            return End(StopReason.limit, f'{error}; {left(plan)}', limit=error.limit)
+        raise
+    finally:
+        looking.cancel()
+
+
+async def _work(job: Job, model: Model, plan: Plan) -> End:
+    had_plan = bool(plan.steps)
+    role = executor_role(job.executor_agent, job.working_store(), job.executor)
     phase = job.begin('execute', model, plan)
     phase.contexts = 1
-    pace = Pace(job.wanted, phase, plan)
+    limits = job.wanted.executor
+    pace = Pace(job.wanted, limits, phase, plan)
     afresh = _Afresh(job.wanted.steps_per_context, plan)
 
-    async def before_request() -> StopReason | _Afresh | None:
+    async def before_request() -> Halt | _Afresh | None:
         now = await job.read()
         return pace.look(now) or (afresh if afresh.due(now) else None)
 
-    talk = Conversation[StopReason | _Afresh](
-        job.loaded.agent,
+    talk = Conversation[Halt | _Afresh](
+        job.executor_agent.agent,
         model,
         phase,
+        limits=limits,
         before_request=before_request,
         watch=job.watch,
-        capabilities=role.capabilities,
+        capabilities=[*role.capabilities, job.approvals()],
         instructions=EXECUTOR if had_plan else None,
     )
     prompt, history = executor_prompt(plan), _NOTHING
-    nudges = 0
+    nudges = in_vain = 0
     while True:
         resolved = plan.progress.resolved
         try:
             turn = await talk.ask(prompt, history)
-        except ModelError as error:
-            plan = await job.read()
-            if not plan.progress.finished:
+        except ContextLost as error:
+            # A fresh context that came to nothing is not helped by another one, unless the provider was to blame.
+            in_vain = in_vain + 1 if not history and error.requests < 2 else 0
+            if in_vain > (limits.retries if error.pause is not None else 0):
                 raise
-            # What failed is the closing remark: the work is done, and the plan says so.
-            return End(StopReason.finished, f'{describe_end(StopReason.finished, plan)}; then {error.message}')
+            await asyncio.sleep(error.pause or 0)
+            turn = Turn[Halt | _Afresh]([], stop=afresh.because(error.why))
+        else:
+            in_vain = 0
         plan = await job.read()
-        if isinstance(turn.stop, _Afresh):
-            afresh.begin(plan)
+        if isinstance(turn.stop, _Afresh) and not plan.progress.finished:
             phase.contexts += 1
-            job.say(f'starting anew from objective, brief and plan: {plan.progress.resolved} steps are resolved')
+            job.watch(StartedAnew(phase.contexts, afresh.begin(plan)))
             prompt, history = executor_prompt(plan), _NOTHING
             continue
+        halt = turn.stop if isinstance(turn.stop, Halt) else None
         reason = settled(plan, job.executor, time.time())
         if reason is None and not plan.steps:
             reason = StopReason.abandoned if had_plan else StopReason.answered
-        if reason is not None and (turn.stop is None or reason is StopReason.finished):
+        if reason is not None and (halt is None or reason is StopReason.finished):
             return End(reason, describe_end(reason, plan), turn.output)
-        if turn.stop is not None:
-            return End(turn.stop, f'{pace.words(turn.stop)}; {left(plan)}')
+        if halt is not None:
+            return End(halt.reason, f'{halt.message}; {left(plan)}', limit=halt.limit)
         if plan.progress.resolved <= resolved:
             if nudges >= job.wanted.max_nudges:
                 return End(StopReason.stopped_early, f'the agent stopped early; {left(plan)}', turn.output)

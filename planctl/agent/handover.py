@@ -44,6 +44,14 @@ def planner_prompt(objective: str, plan: Plan, mode: Mode) -> list[str]:
     return parts
 
 
+def revision_prompt(comment: str) -> str:
+    """Return what a planner is told whose plan a person has read."""
+    return (
+        f'A person has read the plan, may have changed it, and says:\n{_bounded(comment)}\n'
+        'Change the plan accordingly with the plan tools; what is not concerned stays. Then give the whole brief again.'
+    )
+
+
 def executor_prompt(plan: Plan) -> str:
     """Return the executor's first message: objective and brief. The plan itself is in the reminder."""
     if not plan.steps:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from planctl.agent.lease import Holder
-from planctl.agent.outcome import Phase, Record, StopReason
-from planctl.agent.watch import PhaseName, PhaseStarted, PlanChanged, PlanSeen, Said, Watcher
+from planctl.agent.limits import LimitName, Limits
+from planctl.agent.outcome import Denied, Phase, Record, StopReason
+from planctl.agent.person import Person
+from planctl.agent.watch import (
+    Decided,
+    PhaseName,
+    PhaseStarted,
+    PlanChanged,
+    PlanSeen,
+    Said,
+    WatchedStore,
+    Watcher,
+)
 from planctl.change import Change
 from planctl.core import Request, apply
-from planctl.errors import PlanctlError, Unsupported
+from planctl.errors import PlanctlError, StorageError, Unsupported
 from planctl.operations import Describe
 from planctl.plan import Plan
 from planctl.stores.base import BaseStore
@@ -19,23 +31,30 @@ from planctl.stores.base import BaseStore
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
+    from planctl.agent.approvals import Approvals
     from planctl.agent.spec import LoadedAgent
+
+LOOK_OUT = 1.0
+"""Seconds between two looks at what others do to the plan; a look at a file that did not change costs no reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a run is to do. Limits count for each phase by itself; `None` is no limit."""
+    """What a run is to do. Each phase has limits of its own."""
 
     objective: str = ''
     plan_first: bool = False
     plan_only: bool = False
     append: bool = False
     replan: bool = False
+    approve: bool = False
+    """Whether a person is asked before the plan is carried out; the job has to have one."""
     max_nudges: int = 2
     """How often an agent that stops early, without having resolved a step, is told what is open."""
     max_idle: int = 50
     """Requests in a row without a change of the plan."""
-    max_requests: int | None = None
+    planner: Limits = field(default_factory=Limits)
+    executor: Limits = field(default_factory=Limits)
     steps_per_context: int | None = None
     """Resolved steps after which the executor starts anew from objective, brief and plan."""
 
@@ -53,6 +72,7 @@ class End:
     message: str
     output: Any = None
     error: PlanctlError | None = None
+    limit: LimitName | None = None
 
 
 class Stop:
@@ -86,19 +106,25 @@ class Job:
     """One run, as its phases see it."""
 
     store: BaseStore
-    loaded: LoadedAgent
+    executor_agent: LoadedAgent
     wanted: Wanted
     watch: Watcher
+    planner_agent: LoadedAgent | None = None
+    """The agent that plans, where it is another one than the executor."""
+    person: Person | None = None
+    """Who can be asked, where there is somebody."""
     where: str = ''
     """Which agent, store and session this is: the first thing that is said, but not before something is."""
     holder: Holder = field(default_factory=Holder.here)
     phases: list[Phase] = field(default_factory=list[Phase])
     record: Record = field(default_factory=Record)
+    denied: list[Denied] = field(default_factory=list[Denied])
     _described: Describe | None = None
     """Objective and brief, where the store cannot keep them."""
     _introduced: bool = False
     _shown: int = -1
     """The last revision that the watcher knows."""
+    _working: WatchedStore | None = None
 
     @property
     def planner(self) -> str:
@@ -112,15 +138,45 @@ class Job:
 
     async def read(self) -> Plan:
         """Return the plan; the watcher is told of what others changed."""
+        known, working = self._shown, self._working
         plan = await self.store.read()
         if self._described is not None:
             plan = replace(
                 plan, objective=self._described.objective or plan.objective, brief=self._described.brief or plan.brief
             )
-        if self._shown not in (-1, plan.revision):
-            self.watch(PlanSeen(plan))
-        self._shown = plan.revision
+        # What was written meanwhile by this run itself is told by whoever wrote it.
+        if self._shown == known and self._working == working and not self._is_writing:
+            if known not in (-1, plan.revision):
+                self.watch(PlanSeen(plan))
+            self._shown = plan.revision
         return plan
+
+    async def look_out(self) -> None:
+        """Tell the watcher of what others change, soon after, until cancelled. A store that fails is asked again."""
+        while True:
+            await asyncio.sleep(LOOK_OUT)
+            with suppress(StorageError):
+                await self.read()
+
+    def working_store(self) -> WatchedStore:
+        """Return the store for the executor: what it changes is taken down and told."""
+        self._working = WatchedStore(self.store, self.changed)
+        return self._working
+
+    def approvals(self) -> Approvals:
+        """Return what decides on tools that need approval; what was denied is taken down."""
+        from planctl.agent.approvals import Approvals
+
+        def decided(event: Decided) -> None:
+            if not event.allowed:
+                self.denied.append(Denied(event.name, event.arguments, event.asked))
+            self.watch(event)
+
+        return Approvals(person=self.person, decided=decided)
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._working is not None and self._working.busy > 0
 
     async def write(self, describe: Describe, *requests: Request, actor: str, label: str) -> None:
         """Apply the requests in one transaction; a store that keeps steps alone gets the rest kept here."""
@@ -140,9 +196,17 @@ class Job:
         self.watch(PhaseStarted(name, phase.model, plan))
         return phase
 
+    def resume(self, phase: Phase, plan: Plan) -> None:
+        """Go on with a phase."""
+        self.watch(PhaseStarted('plan' if phase.name == 'plan' else 'execute', phase.model, plan))
+
     def changed(self, change: Change) -> None:
-        """Take down what the executor changed."""
+        """Take down and tell what the executor changed."""
         self.record.add(change)
+        self.tell(change)
+
+    def tell(self, change: Change) -> None:
+        """Tell the watcher of a change that an agent of this run stored."""
         if self._shown not in (-1, change.before.revision):
             self.watch(PlanSeen(change.before))
         self._shown = change.after.revision
@@ -160,28 +224,36 @@ class Job:
         self.watch(Said(text))
 
 
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why the next request must not be made."""
+
+    reason: StopReason
+    message: str
+    limit: LimitName | None = None
+
+
 class Pace:
     """Decides, before each request of a phase, whether it has asked too often or for nothing."""
 
-    def __init__(self, wanted: Wanted, phase: Phase, plan: Plan) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: Wanted, limits: Limits, phase: Phase, plan: Plan) -> None:
+        self._max_idle = wanted.max_idle
+        self._limits = limits
         self._phase = phase
         self._plan = plan
         self._changed_at = 0
 
-    def look(self, plan: Plan) -> StopReason | None:
+    def look(self, plan: Plan) -> Halt | None:
         """Return why the next request must not be made, or `None`."""
+        phase = self._phase
         if plan.revision != self._plan.revision or plan.steps != self._plan.steps:
-            self._changed_at = self._phase.requests
+            self._changed_at = phase.requests
         self._plan = plan
-        if self._phase.requests == self._wanted.max_requests:
-            return StopReason.limit
-        if self._phase.requests - self._changed_at >= self._wanted.max_idle:
-            return StopReason.stalled
+        tokens = phase.input_tokens + phase.output_tokens
+        limit = self._limits.reached(requests=phase.requests, tokens=tokens, cost=phase.cost)
+        if limit is not None:
+            words = self._limits.words(limit, planning=phase.name == 'plan')
+            return Halt(StopReason.limit, words, limit)
+        if phase.requests - self._changed_at >= self._max_idle:
+            return Halt(StopReason.stalled, f'the plan did not change in {self._max_idle} requests (--max-idle)')
         return None
-
-    def words(self, reason: StopReason) -> str:
-        """Return what a reason of `look` means, with the option that sets it."""
-        if reason is StopReason.limit:
-            return f'the limit of {self._wanted.max_requests} requests was reached (--max-requests)'
-        return f'the plan did not change in {self._wanted.max_idle} requests (--max-idle)'

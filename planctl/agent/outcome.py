@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from planctl.agent.limits import LimitName
 from planctl.change import Change
 from planctl.errors import PlanctlError
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
+from planctl.text import waits_for
 
 
 class StopReason(str, Enum):
@@ -60,13 +63,15 @@ class Phase:
     input_tokens: int = 0
     output_tokens: int = 0
     contexts: int = 0
+    cost: Decimal | None = None
+    """US dollars; `None` when no price is known."""
     seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
 
     def document(self) -> dict[str, Any]:
         """Return the phase for the final document."""
         kept = {name: value for name, value in asdict(self).items() if name != 'started'}
-        return kept | {'seconds': round(self.seconds, 3)}
+        return kept | {'seconds': round(self.seconds, 3), 'cost': number(self.cost)}
 
 
 @dataclass(slots=True)
@@ -89,6 +94,16 @@ class Record:
                 self.cancelled[step.id] = None
 
 
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """A call that was not made, because nobody approved it."""
+
+    tool: str
+    arguments: str
+    asked: bool
+    """Whether a person said no; else there was nobody to ask."""
+
+
 @dataclass(slots=True)
 class Result:
     """The end of a run."""
@@ -100,6 +115,10 @@ class Result:
     output: Any = None
     message: str = ''
     """What the stop reason means here, in one line for people."""
+    limit: LimitName | None = None
+    """Which limit ended the run, when one did."""
+    denied: Sequence[Denied] = ()
+    """The calls of tools that need approval and did not get it."""
     error: PlanctlError | None = None
 
     @property
@@ -119,25 +138,38 @@ class Result:
             'schema': 1,
             'kind': 'run',
             'stop_reason': self.stop_reason.value,
+            'limit': self.limit,
             'message': self.message,
             'session': plan.session,
             'revision': plan.revision,
             'objective': plan.objective,
             'phases': [phase.document() for phase in self.phases],
-            'usage': {
-                name: sum(getattr(phase, name) for phase in self.phases)
-                for name in ('requests', 'input_tokens', 'output_tokens')
-            },
+            'usage': self._usage(),
             'counts': counts(plan),
             'completed': _listed(plan, (i for i in record.completed if now_resolved.get(i) is TaskStatus.completed)),
             'cancelled': _listed(plan, (i for i in record.cancelled if now_resolved.get(i) is TaskStatus.cancelled)),
             'removed': [_short(step) for step in record.removed.values() if plan.get(step.id) is None],
-            'open': [_short(step) for step in plan.steps if not step.resolved],
+            'open': [_short(step) | {'waits_for': waits_for(plan, step)} for step in plan.steps if not step.resolved],
+            'denied': [asdict(each) for each in self.denied],
             'output': _jsonable(self.output),
         }
         if self.error is not None:
             document['error'] = {'code': self.error.code, 'message': self.error.message}
         return document
+
+    def _usage(self) -> dict[str, Any]:
+        names = ('requests', 'input_tokens', 'output_tokens')
+        costs = [phase.cost for phase in self.phases if phase.cost is not None]
+        return {
+            **{name: sum(getattr(phase, name) for phase in self.phases) for name in names},
+            'cost': number(sum(costs, Decimal(0))) if costs else None,
+            'seconds': round(sum(phase.seconds for phase in self.phases), 3),
+        }
+
+
+def number(cost: Decimal | None) -> float | None:
+    """Return a cost as JSON has it."""
+    return None if cost is None else float(round(cost, 6))
 
 
 def _jsonable(output: Any) -> Any:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
-from planctl.agent.adoption import DraftStore, Mode, adopted
-from planctl.agent.conversation import Conversation
-from planctl.agent.handover import PLANNER, planner_prompt
-from planctl.agent.job import End, Job, Pace
+from planctl.agent.adoption import DraftStore, Mode, adopted, draft_of
+from planctl.agent.conversation import Conversation, LimitReached, Turn
+from planctl.agent.handover import PLANNER, planner_prompt, revision_prompt
+from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.outcome import StopReason
+from planctl.agent.person import Again, Go
 from planctl.agent.roles import planner_role
 from planctl.agent.watch import PlanChanged, WatchedStore
+from planctl.change import Change
 from planctl.errors import NotFound, UnfinishedPlan
 from planctl.operations import Describe
 from planctl.plan import Plan
@@ -20,50 +27,115 @@ async def plan_session(job: Job, model: Model, plan: Plan, objective: str) -> En
     """Plan for the objective; `None` when there is a plan to be carried out now.
 
     Raises `NotFound` without an objective and `UnfinishedPlan` over open steps that nobody gave up. A planner that
-    fails changes nothing: the plan, the objective and the brief become the session's together, at the end.
+    fails changes nothing: the plan, the objective and the brief become the session's together, at the end. Where the
+    run is to be approved, what the planner changes after that is changed in the session.
     """
     mode = _mode(job, plan, objective)
-    draft = DraftStore(plan, mode)
-    role = planner_role(job.loaded, WatchedStore(draft, lambda change: job.watch(PlanChanged(change))), job.planner)
-    start = await draft.read()
-    phase = job.begin('plan', model, start)
-    pace = Pace(job.wanted, phase, start)
-
-    async def before_request() -> StopReason | None:
-        return pace.look(await draft.read())
-
-    talk = Conversation[StopReason](
-        job.loaded.agent,
-        model,
-        phase,
-        before_request=before_request,
-        watch=job.watch,
-        capabilities=role.capabilities,
-        instructions=PLANNER,
-        # The brief is text, whatever the agent answers otherwise.
-        output_type=None if job.loaded.agent.output_type is str else str,
-    )
-    phase.contexts = 1
-    turn = await talk.ask(planner_prompt(objective, plan, mode))
-    if left_out := ', '.join(role.left_out):
-        job.say(f'left out while planning: {left_out}')
-    if turn.stop is not None:
-        return End(turn.stop, f'{pace.words(turn.stop)} while planning; the plan of the session is as it was')
-
-    written = await draft.read()
+    planning = _Planning(job, model, plan, mode)
+    start = await planning.desk.read()
+    turn = await planning.ask(planner_prompt(objective, plan, mode))
+    if isinstance(turn, End):
+        return replace(turn, message=f'{turn.message} while planning; the plan of the session is as it was')
+    written = await planning.desk.read()
     new = [step for step in written.steps if step.id not in start.index]
-    emptied = draft.restated and not written.steps
+    emptied = planning.desk.restated and not written.steps
     if not new and not emptied:
         return End(StopReason.no_plan, 'the planner wrote no plan', turn.output)
+    keep = mode is Mode.append and bool(plan.steps)
     if new or mode is Mode.replan:
-        keep = mode is Mode.append and bool(plan.steps)
         describe = Describe() if keep else Describe(objective=objective, brief=str(turn.output))
         await job.write(describe, adopted(written, plan, mode), actor=job.planner, label='plan')
     if not new:
         return End(StopReason.nothing_to_do, 'the planner says that nothing has to be done', turn.output)
+    if job.wanted.approve:
+        planning.desk.move_to(job.store)
+        return await approved(job, lambda comment: planning.again(comment, keeps_brief=keep))
     if job.wanted.plan_only:
         return End(StopReason.planned, f'planned {len(new)} steps; `planctl run` carries them out', turn.output)
     return None
+
+
+async def approved(job: Job, again: Callable[[str], Awaitable[End | None]] | None) -> End | None:
+    """Have a person look at the plan until they decide; `None` when it is to be carried out.
+
+    `again` has the planner change the plan, where there is one.
+    """
+    assert job.person is not None
+    while True:
+        plan = await job.read()
+        match await job.person.review(plan, can_plan=again is not None):
+            case Again(comment) if again is not None:
+                if (end := await again(comment)) is not None:
+                    return end
+            case Go() if (await job.read()).steps:
+                return None
+            case _:
+                plan = await job.read()
+                how = f'`planctl run` carries out its {plan.progress.open} open steps' if plan.steps else 'it is empty'
+                return End(StopReason.planned, f'the plan is kept; {how}', plan.brief or None)
+
+
+class _Planning:
+    """The planner at its desk, for as long as it is asked."""
+
+    def __init__(self, job: Job, model: Model, plan: Plan, mode: Mode) -> None:
+        self._job = job
+        self.desk = DraftStore(plan, mode)
+        agent = job.planner_agent or job.executor_agent
+        self._role = planner_role(agent, WatchedStore(self.desk, self._changed), job.planner)
+        draft = draft_of(plan, mode)
+        self._phase = job.begin('plan', model, draft)
+        self._phase.contexts = 1
+        pace = Pace(job.wanted, job.wanted.planner, self._phase, draft)
+
+        async def before_request() -> Halt | None:
+            return pace.look(await self.desk.read())
+
+        self._talk = Conversation[Halt](
+            agent.agent,
+            model,
+            self._phase,
+            limits=job.wanted.planner,
+            before_request=before_request,
+            watch=job.watch,
+            capabilities=[*self._role.capabilities, job.approvals()],
+            instructions=PLANNER,
+            # The brief is text, whatever the agent answers otherwise.
+            output_type=None if agent.agent.output_type is str else str,
+        )
+        self._history: Sequence[ModelMessage] = ()
+
+    async def ask(self, prompt: str | Sequence[str]) -> Turn[Halt] | End:
+        """Ask the planner; a limit is an `End` without a word about what becomes of the plan."""
+        try:
+            turn = await self._talk.ask(prompt, self._history)
+        except LimitReached as error:
+            return End(StopReason.limit, str(error), limit=error.limit)
+        if not self._history and (left_out := ', '.join(self._role.left_out)):
+            self._job.say(f'left out while planning: {left_out}')
+        if (halt := turn.stop) is not None:
+            return End(halt.reason, halt.message, limit=halt.limit)
+        self._history = turn.messages
+        return turn
+
+    async def again(self, comment: str, *, keeps_brief: bool) -> End | None:
+        """Have the planner change the plan of the session; what it changed when a limit ends it stays."""
+        phase = self._phase
+        # A person may think for as long as they like.
+        phase.started = time.monotonic() - phase.seconds
+        self._job.resume(phase, await self._job.read())
+        turn = await self.ask(revision_prompt(comment))
+        if isinstance(turn, End):
+            return replace(turn, message=f'{turn.message} while planning again; the plan is kept as it is now')
+        if not keeps_brief:
+            await self._job.write(Describe(brief=str(turn.output)), actor=self._job.planner, label='plan')
+        return None
+
+    def _changed(self, change: Change) -> None:
+        if self.desk.is_draft:
+            self._job.watch(PlanChanged(change))
+        else:
+            self._job.tell(change)
 
 
 def _mode(job: Job, plan: Plan, objective: str) -> Mode:

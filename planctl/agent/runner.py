@@ -6,12 +6,13 @@ import asyncio
 
 from pydantic_ai.models import Model
 
-from planctl.agent.conversation import LimitReached
 from planctl.agent.executor import carry_out, prepare
 from planctl.agent.job import End, Job, Stop
 from planctl.agent.lease import session_lease
+from planctl.agent.limits import option
 from planctl.agent.outcome import Result, StopReason
-from planctl.agent.planner import plan_session
+from planctl.agent.planner import approved, plan_session
+from planctl.agent.prices import require_price
 from planctl.errors import NotFound, PlanctlError, StorageError
 from planctl.plan import Plan
 from planctl.sanitize import clean_block
@@ -24,6 +25,10 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
     A phase that is not wanted needs no model. What the run has in progress when it ends is pending again, with a note.
     """
     stop = stop or Stop()
+    if planner is not None and job.wanted.planner.max_cost is not None:
+        require_price(planner, option=option('max_cost', planning=True))
+    if executor is not None and job.wanted.executor.max_cost is not None:
+        require_price(executor, option=option('max_cost', planning=False))
 
     def lost(error: Exception) -> None:
         own = error if isinstance(error, PlanctlError) else StorageError(str(error))
@@ -43,7 +48,7 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
                 raise
             end = End(StopReason.error, error.message, error=error)
         plan = await job.read()
-    return Result(end.reason, plan, job.phases, job.record, end.output, end.message, end.error)
+    return Result(end.reason, plan, job.phases, job.record, end.output, end.message, end.limit, job.denied, end.error)
 
 
 async def _ended(job: Job, planner: Model | None, executor: Model | None, stop: Stop) -> End:
@@ -58,8 +63,6 @@ async def _ended(job: Job, planner: Model | None, executor: Model | None, stop: 
         task.uncancel()
         message = stop.error.message if stop.error else f'{stop.reason.value}; `planctl run` goes on'
         return End(stop.reason, message, error=stop.error)
-    except LimitReached as error:
-        return End(StopReason.limit, str(error))
     except PlanctlError as error:
         if not job.phases:
             raise
@@ -76,6 +79,8 @@ async def _phases(job: Job, planner: Model | None, executor: Model | None) -> En
         end = await plan_session(job, planner, plan, objective)
     else:
         end = await prepare(job, plan, objective)
+        if end is None and job.wanted.approve and (await job.read()).steps:
+            end = await approved(job, None)
     if end is not None:
         return end
     assert executor is not None

@@ -5,11 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from planctl.agent.watch import PhaseStarted, PlanChanged, PlanSeen, Requested, RunEvent, Said, ToolCalled
+from planctl.agent.limits import dollars
+from planctl.agent.watch import (
+    Decided,
+    PhaseStarted,
+    PlanChanged,
+    PlanSeen,
+    Requested,
+    Retried,
+    RunEvent,
+    Said,
+    StartedAnew,
+    ToolCalled,
+    ToolReturned,
+)
 from planctl.change import Change, StepChange, difference
 from planctl.cli.output import complain
 from planctl.cli.settings import Settings
@@ -34,6 +47,10 @@ class Reporter(Protocol):
 
     def __call__(self, event: RunEvent) -> None:
         """Take one event."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Leave the terminal to somebody else for the length of the block."""
+        ...
 
     def close(self) -> None:
         """Leave the terminal as it was."""
@@ -71,6 +88,9 @@ class _Silent:
     def __call__(self, event: RunEvent) -> None:
         pass
 
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     def close(self) -> None:
         pass
 
@@ -84,25 +104,29 @@ class _Plain:
         self._plan = Plan()
 
     def __call__(self, event: RunEvent) -> None:
+        for line in self._lines(event):
+            complain(line)
+
+    def _lines(self, event: RunEvent) -> Iterator[str]:
         match event:
-            case Said(text):
-                complain(f'planctl: {shown(text)}')
             case PhaseStarted(name, model, plan):
                 self._plan = plan
-                complain(f'planctl: {_PHASES[name]} with {shown(model)}')
+                yield f'planctl: {_PHASES[name]} with {shown(model)}'
             case PlanChanged(change):
                 self._plan = change.after
-                for line in change_lines(change):
-                    complain(line)
+                yield from change_lines(change)
             case PlanSeen(plan):
                 change = Change(self._plan, plan, difference(self._plan.steps, plan.steps))
                 self._plan = plan
-                for line in change_lines(change):
-                    complain(f'{line} (by somebody else)')
-            case ToolCalled():
-                complain(f'    {tool_line(event)}')
-            case Requested():
-                pass
+                yield from (f'{line} (by somebody else)' for line in change_lines(change))
+            case ToolCalled(is_plan=False):
+                yield f'    {tool_line(event)}'
+            case _:
+                if text := sentence(event):
+                    yield f'planctl: {text}'
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def close(self) -> None:
         pass
@@ -119,34 +143,54 @@ class _Live:
 
         self._plan = Plan()
         self._phase = ''
-        self._doing = ''
-        self._requests = self._tokens = 0
+        self._tools: dict[str, str] = {}
+        self._use: Requested | None = None
         self._started = time.monotonic()
+        self._is_aside = False
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, get_renderable=self._frame, refresh_per_second=4)
 
     def __call__(self, event: RunEvent) -> None:
         match event:
-            case Said(text):
-                self._console.print(f'planctl: {shown(text)}', style='dim', soft_wrap=True)
             case PhaseStarted(name, model, plan):
-                self._plan, self._phase, self._doing = plan, f'{_PHASES[name]} with {shown(model)}', ''
-                self._requests = self._tokens = 0
-                self._live.start()
+                self._plan, self._phase, self._use = plan, f'{_PHASES[name]} with {shown(model)}', None
+                self._tools.clear()
             case PlanChanged(change):
                 self._plan = change.after
             case PlanSeen(plan):
                 self._plan = plan
-            case ToolCalled():
-                self._doing = tool_line(event)
-            case Requested(number, input_tokens, output_tokens):
-                self._requests, self._tokens, self._doing = number, input_tokens + output_tokens, ''
-        if self._live.is_started:
+            case ToolCalled(id=call, is_plan=False):
+                self._tools[call] = tool_line(event)
+            case ToolReturned(id=call):
+                self._tools.pop(call, None)
+            case Requested():
+                self._use = event
+                self._tools.clear()
+            case _:
+                if text := sentence(event):
+                    self._console.print(f'planctl: {text}', style='dim', soft_wrap=True)
+        if self._phase and not self._is_aside:
+            self._live.start()
             self._live.refresh()
 
+    @contextmanager
+    def aside(self) -> Generator[None]:
+        # What stays on the screen is the plan as it is, not a piece of it, and nothing that is going on.
+        phase, self._phase = self._phase, ''
+        self._stop()
+        self._phase = phase
+        self._is_aside = True
+        try:
+            yield
+        finally:
+            self._is_aside = False
+
     def close(self) -> None:
+        self._phase = ''
+        self._stop()
+
+    def _stop(self) -> None:
         if self._live.is_started:
-            self._phase = ''
             self._live.refresh()
             self._live.stop()
 
@@ -174,13 +218,33 @@ class _Live:
 
     def _status(self) -> str:
         parts = [self._phase, elapsed(time.monotonic() - self._started)]
-        if self._requests:
-            parts.append(f'{self._requests} requests')
-        if self._tokens:
-            parts.append(f'{self._tokens:,} tokens')
-        if self._doing:
-            parts.append(self._doing)
+        if (use := self._use) is not None:
+            parts.append(f'{use.number} {"request" if use.number == 1 else "requests"}')
+            if tokens := use.input_tokens + use.output_tokens:
+                parts.append(f'{tokens:,} tokens')
+            if use.cost is not None:
+                parts.append(dollars(use.cost))
+        # A dict for the order of the calls; pieces, since the status is drawn on another thread.
+        if tools := list(self._tools.values()):
+            parts.append(tools[0] if len(tools) == 1 else f'{len(tools)} tools, {tools[0]}')
         return ' · '.join(parts)
+
+
+def sentence(event: RunEvent) -> str:
+    """Return what an event says to a person that is neither the plan nor a call; nothing for most."""
+    match event:
+        case Said(text):
+            return shown(text)
+        case Retried(attempt, of, seconds, why):
+            return f'{shown(why)}; asking again in {seconds:.0f} s ({attempt} of {of})'
+        case StartedAnew(why=why):
+            return f'starting anew from objective, brief and plan: {why}'
+        case Decided(name, _, allowed, asked):
+            if allowed:
+                return f'{shown(name)} is allowed'
+            return f'{shown(name)} is denied' + ('' if asked else ': it needs approval, and nobody can be asked')
+        case _:
+            return ''
 
 
 def _window(rows: Sequence[tuple[int, Step]], width: int, room: int) -> tuple[int, int]:

@@ -11,7 +11,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 
 from planctl.agent.job import Job, Stop, Wanted
+from planctl.agent.limits import Limits
 from planctl.agent.outcome import Result
+from planctl.agent.person import Person
 from planctl.agent.runner import run
 from planctl.agent.spec import LoadedAgent
 from planctl.agent.watch import RunEvent, Said
@@ -92,12 +94,21 @@ async def running(
     agent: Agent[Any, Any] | None = None,
     events: list[RunEvent] | None = None,
     stop: Stop | None = None,
+    person: Person | None = None,
+    limits: Limits | None = None,
     **wanted: Any,
 ) -> Result:
-    """Run in this process and return the result."""
+    """Run in this process and return the result; the limits are those of the planner and of the executor."""
     seen: list[RunEvent] = [] if events is None else events
     agent = agent or Agent(executor.model if executor else planner.model if planner else None)
-    job = Job(store, LoadedAgent(agent, 'test', None), Wanted(**wanted), seen.append)
+    limits = limits or Limits()
+    job = Job(
+        store,
+        LoadedAgent(agent, 'test', None),
+        Wanted(planner=limits, executor=limits, approve=person is not None, **wanted),
+        seen.append,
+        person=person,
+    )
     return await run(
         job, planner=planner.model if planner else None, executor=executor.model if executor else None, stop=stop
     )

@@ -11,6 +11,7 @@ from pydantic_ai import Agent
 from runner_helpers import Scripted, lines, moving, running, statuses, stored, three_steps, writing
 
 from planctl.agent.job import Stop
+from planctl.agent.limits import Limits
 from planctl.agent.outcome import STATUS, StopReason
 from planctl.core import apply
 from planctl.errors import NotFound, StoreUnavailable, UnfinishedPlan
@@ -164,14 +165,16 @@ async def test_a_store_that_fails_in_the_middle_is_an_error_of_storage() -> None
 
 async def test_a_limit_names_itself_and_how_to_go_on() -> None:
     script = Scripted(*(moving('completed', str(at)) for at in (1, 2, 3)))
-    result = await running(await three_steps(), script, max_requests=2)
+    result = await running(await three_steps(), script, limits=Limits(max_requests=2))
     assert (result.stop_reason, STATUS[result.stop_reason], len(script.asked)) == (StopReason.limit, 6, 2)
     assert '--max-requests' in result.message
     assert '`planctl run` goes on' in result.message
 
 
 async def test_a_limit_that_is_hit_after_the_last_step_does_not_matter() -> None:
-    result = await running(await three_steps(), Scripted(moving('completed', '1', '2', '3')), max_requests=1)
+    result = await running(
+        await three_steps(), Scripted(moving('completed', '1', '2', '3')), limits=Limits(max_requests=1)
+    )
     assert result.stop_reason is StopReason.finished
 
 

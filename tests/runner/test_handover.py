@@ -10,6 +10,7 @@ from pydantic_ai.tools import Tool
 from runner_helpers import Scripted, lines, moving, running, statuses, stored, writing
 
 from planctl import Planning
+from planctl.agent.limits import Limits
 from planctl.agent.outcome import STATUS, StopReason
 from planctl.core import apply
 from planctl.errors import NotFound, SpecError, UnfinishedPlan
@@ -133,7 +134,9 @@ async def test_a_planner_without_a_plan_ends_the_run_and_one_that_finds_nothing_
         assert result.plan.steps == ()
 
 
-@pytest.mark.parametrize(('wanted', 'words'), [({'max_requests': 3}, 'max-requests'), ({'max_idle': 3}, 'max-idle')])
+@pytest.mark.parametrize(
+    ('wanted', 'words'), [({'limits': Limits(max_requests=3)}, 'planner-max-requests'), ({'max_idle': 3}, 'max-idle')]
+)
 async def test_a_planner_has_limits_of_its_own_and_leaves_everything_as_it_was(wanted: Any, words: str) -> None:
     planner = Scripted(writing('a', 'b'), [('read_plan', {})])
     store = await stored(Add('old'), Describe(objective='old'))
