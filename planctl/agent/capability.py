@@ -25,7 +25,7 @@ from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
 from planctl.agent.seen import Seen
 from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefixes_of, two_plans, unwrapped
-from planctl.agent.tail import with_reminder
+from planctl.agent.tail import reminded
 from planctl.agent.toolset import PlanningToolset, names_of
 from planctl.change import StepChange
 from planctl.operations import Operation, Replace
@@ -78,7 +78,7 @@ class Planning(AbstractCapability[AgentDepsT]):
     """What the instructions say of planning: `None` is the built-in text for the registered tools, '' nothing."""
 
     cache_ttl: Literal['5m', '1h'] = '5m'
-    """How long the provider keeps what stands before the reminder."""
+    """How long the provider keeps what stands before the reminder; no longer than the user asks for elsewhere."""
 
     store: PlanStore | None = None
     """Where the plan is kept; `None` is a fresh one in memory for each run."""
@@ -234,8 +234,7 @@ class Planning(AbstractCapability[AgentDepsT]):
             run.seen.remind(reminder.shown, reminder.rest, len(messages))
         if not reminder.text:
             return await handler(request_context)
-        reminded = with_reminder(messages, reminder.text, self.cache_ttl)
-        return await handler(replace(request_context, messages=reminded))
+        return await handler(reminded(request_context, reminder.text, self.cache_ttl))
 
     # --- Tool calls ---------------------------------------------------------------------------------------------
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from pydantic_ai.messages import (
     BaseToolReturnPart,
@@ -12,33 +12,106 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
+    ModelResponse,
     TextContent,
     UserContent,
     UserPromptPart,
 )
+from pydantic_ai.settings import ModelSettings
 
 from planctl.reminder import OPENING
 
+if TYPE_CHECKING:
+    from pydantic_ai.models import ModelRequestContext
+
+Ttl: TypeAlias = Literal['5m', '1h']
+
+_SHORT = ('5m', '30m')
 _RETRIES = ('retry-prompt', 'retry-feedback')
+_EXPLICIT = ('anthropic', 'bedrock')
+"""Providers that cache up to the points of a request and nowhere else, four of them at most."""
+_REACH = 18
+"""How many blocks behind the end of the last request a point still finds what was cached there; they say about 20."""
 
 
-def with_reminder(messages: Sequence[ModelMessage], text: str, ttl: Literal['5m', '1h']) -> list[ModelMessage]:
-    """Return the messages with the reminder as the last part of the last one, which must be a request.
+def reminded(request: ModelRequestContext, text: str, ttl: Ttl) -> ModelRequestContext:
+    """Return the request with the reminder as the last part of its last message, which must be a `ModelRequest`.
 
     A `CachePoint` opens it where there is something for it to stand behind: everything before it is the start of the
-    next request too, and everything behind it is not.
+    next request too, and everything behind it is not. It then is the point that caches the conversation: the one that
+    the setting `cache` puts at the end of a request would stand behind the reminder, and cost a write that nothing
+    reads and one of the four.
     """
+    settings = request.model_settings or ModelSettings()
+    stated: dict[str, Any] = {**(request.model.settings or {}), **settings}
+    cache: object = stated.get('cache')
+    retention = _retention(cache)
+    if ttl == '1h' and _wants_less(request.messages, stated):
+        ttl = '5m'
+    provider = request.model.system
+    takes_over = (
+        provider in _EXPLICIT and cache not in (None, False) and not any(f'{provider}_cache' in name for name in stated)
+    )
+    if takes_over and retention == '1h':
+        ttl = '1h'
+    messages, has_point = with_reminder(request.messages, text, ttl)
+    if has_point and provider in _EXPLICIT:
+        messages = _within_reach(messages, ttl)
+    if has_point and takes_over:
+        prefix: Any = {'messages': False} | ({} if retention in (None, True) else {'retention': retention})
+        settings = cast(ModelSettings, {**settings, 'cache': prefix})
+    return replace(request, messages=messages, model_settings=settings)
+
+
+def with_reminder(messages: Sequence[ModelMessage], text: str, ttl: Ttl) -> tuple[list[ModelMessage], bool]:
+    """Return the messages with the reminder behind them, and whether a point, ours or the user's, stands before it."""
     last = messages[-1]
     assert isinstance(last, ModelRequest)
     parts: list[ModelRequestPart] = [*last.parts]
     content: list[UserContent] = [OPENING, text]
     before = _said_before(messages)
-    if before and not isinstance(before[0], CachePoint):
+    has_point = bool(before) and not all(isinstance(said, CachePoint) for said in before)
+    if has_point and not isinstance(before[0], CachePoint):
         content.insert(0, CachePoint(ttl=ttl))
-    elif before and all(isinstance(said, CachePoint) for said in before):
+    elif before and not has_point:
         # A prompt of points alone: they stand behind nothing, and providers refuse such a request.
         parts = [part for part in parts if not isinstance(part, UserPromptPart)]
-    return [*messages[:-1], replace(last, parts=[*parts, UserPromptPart(content=content)])]
+    return [*messages[:-1], replace(last, parts=[*parts, UserPromptPart(content=content)])], has_point
+
+
+def _within_reach(messages: list[ModelMessage], ttl: Ttl) -> list[ModelMessage]:
+    """Return the messages with a point where the last request ended, when a long turn took that out of reach."""
+    answer = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], ModelResponse)), 0)
+    end = next((at for at in reversed(range(answer)) if isinstance(messages[at], ModelRequest)), None)
+    if end is None or sum(len(message.parts) for message in messages[end + 1 :]) < _REACH:
+        return messages
+    request, before = messages[end], _said_before(messages[: end + 1])
+    if not before or isinstance(before[0], CachePoint) or not isinstance(request, ModelRequest):
+        return messages
+    point = UserPromptPart(content=[CachePoint(ttl=ttl)])
+    return [*messages[:end], replace(request, parts=[*request.parts, point]), *messages[end + 1 :]]
+
+
+def _wants_less(messages: Sequence[ModelMessage], settings: Mapping[str, Any]) -> bool:
+    """Whether the user asks for less than an hour anywhere.
+
+    Providers take no longer point behind a shorter one, so an hour here would turn the user's own into hours.
+    """
+    for name, value in settings.items():
+        if 'cache' in name and _retention(value) in _SHORT:
+            return True
+    return any(isinstance(said, CachePoint) and said.ttl == '5m' for said in _contents(messages))
+
+
+def _retention(setting: object) -> object:
+    return cast(dict[str, object], setting).get('retention') if isinstance(setting, dict) else setting
+
+
+def _contents(messages: Sequence[ModelMessage]) -> Iterator[UserContent]:
+    for message in messages:
+        for part in message.parts if isinstance(message, ModelRequest) else ():
+            if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
+                yield from part.content
 
 
 def _said_before(messages: Sequence[ModelMessage]) -> list[object]:

@@ -134,7 +134,7 @@ async def test_a_store_that_fails_fails_the_run():
         ([CachePoint()], False),
         (['go', CachePoint()], False),
         (['go', CachePoint(), ''], False),
-        ([CachePoint(), 'go'], True),
+        ([CachePoint(ttl='1h'), 'go'], True),
         (None, False),
     ],
 )

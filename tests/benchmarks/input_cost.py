@@ -54,11 +54,9 @@ def content(number: int) -> str:
     return f'Port module {number} to the new client'
 
 
-def agent(
-    provider: Anthropic, *capabilities: AbstractCapability[Any], caching: Caching | None = None
-) -> Agent[Any, str]:
+def agent(provider: Anthropic, *capabilities: AbstractCapability[Any]) -> Agent[Any, str]:
     """Return the agent that does the work, with six tools of the usual kind, and the cache on."""
-    worker = Agent(provider.model(), instructions=RULES, capabilities=[caching or Caching(), *capabilities])
+    worker = Agent(provider.model(), instructions=RULES, capabilities=[Caching(), *capabilities])
 
     @worker.tool_plain
     def run_command(command: str, timeout_seconds: float = 30.0) -> str:
@@ -194,13 +192,6 @@ async def ours(steps: int) -> Bill:
     return bill(provider)
 
 
-async def ours_alone_behind_the_conversation(steps: int) -> Bill:
-    """Without a second point, which lies behind the reminder and writes what no request reads."""
-    provider = Anthropic(*turns(steps))
-    await agent(provider, Planning(store=await filled(steps)), caching=Caching(messages=False)).run(PROMPT)
-    return bill(provider)
-
-
 def bill(provider: Anthropic) -> Bill:
     assert len(provider.bodies) == REQUESTS
     total = Bill()
@@ -216,7 +207,6 @@ async def main() -> int:
     """Print the table and return the exit status."""
     ways = {
         'planctl': ours,
-        'with Caching(messages=False)': ours_alone_behind_the_conversation,
         'plan in the system prompt': in_the_system_prompt,
     }
     if importlib.util.find_spec('pydantic_ai_harness') is not None:
