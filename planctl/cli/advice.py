@@ -21,6 +21,14 @@ def _hint(error: PlanctlError, command: str | None, settings: Settings) -> str |
     match error.code, command:
         case 'database_not_found', _:
             return f"to make one: {planctl} add 'The first step'"
+        case 'session_not_found', str() if (command or '').startswith('session '):
+            return f'those there are: {planctl} session list'
+        case 'session_not_found', 'undo' | 'log' | 'export':
+            return f'those there are: {planctl} session list'
+        case 'undo_conflict', _:
+            return f'what was done: {planctl} log{f" {first}" if first else ""}'
+        case 'revision_not_found', _:
+            return f'what was done: {planctl} log'
         case 'session_not_found', _:
             return f"to begin it: {planctl} add 'The first step'"
         case 'step_not_found', _:

@@ -58,7 +58,8 @@ def restated(change: Change) -> str:
     ]
     if new := [step.id for step in change.created]:
         parts.append(f'added {_ids(new)}')
-    if changed := [entry.step.id for entry in change.updated]:
+    parts.extend(f'{shown(entry.step.id)} is {WORDS[entry.step.status]}' for entry in change.status_changed)
+    if changed := [entry.step.id for entry in change.updated if not entry.status_changed]:
         parts.append(f'edited {_ids(changed)}')
     if moved := [entry.step.id for entry in change.steps if entry.moved and entry.before == entry.after]:
         parts.append(f'moved {_ids(moved)}')

@@ -24,6 +24,9 @@ COMMANDS: dict[str, str] = {
     'block': 'planctl.cli.changing:block',
     'reopen': 'planctl.cli.changing:reopen',
     'rm': 'planctl.cli.changing:remove',
+    'undo': 'planctl.cli.history:undo',
+    'log': 'planctl.cli.history:log',
+    'session': 'planctl.cli.sessions:sessions',
     'import': 'planctl.cli.exchanging:import_plan',
     'export': 'planctl.cli.exchanging:export',
     'run': 'planctl.cli.run:run_command',
@@ -35,9 +38,21 @@ The docstring of the function is its help; a constant `EXAMPLES` of its module m
 The module is imported for its help as well, so that it has to import lazily what is dear.
 """
 
+SUBCOMMANDS: dict[str, dict[str, str]] = {
+    'session': {
+        'list': 'planctl.cli.sessions:list_sessions',
+        'copy': 'planctl.cli.sessions:copy',
+        'rename': 'planctl.cli.sessions:rename',
+        'rm': 'planctl.cli.sessions:remove',
+    },
+}
+"""The commands below a command, whose own function is what it does alone. `EXAMPLES` names them with both words."""
 
 LONG_LIVED = frozenset({'run'})
-"""Commands that need the garbage collector, which is off for those that are over in a moment."""
+"""Commands that need the garbage collector, which is off for those that are over in a moment.
+
+Those that live long only when asked to (`show --watch`, `log --follow`) switch it on themselves.
+"""
 
 
 def application() -> Any:
@@ -98,10 +113,25 @@ class _Group(typer.core.TyperGroup):
 def _build(name: str, where: str) -> Any:
     if name in LONG_LIVED:
         gc.enable()
+    app = typer.Typer(name=name, add_completion=False, pretty_exceptions_enable=False)
+    function, epilog = _function(name, where)
+    if name not in SUBCOMMANDS:
+        app.command(name, epilog=epilog)(with_globals(function))
+        return typer.main.get_command(app)
+
+    def alone(ctx: typer.Context) -> int:
+        return 0 if ctx.invoked_subcommand is not None else function(ctx.obj)
+
+    alone.__doc__ = function.__doc__
+    app.callback(invoke_without_command=True, epilog=epilog)(with_globals(alone, takes_context=True))
+    for below, place in SUBCOMMANDS[name].items():
+        function_below, epilog = _function(f'{name} {below}', place)
+        app.command(below, epilog=epilog)(with_globals(function_below))
+    return typer.main.get_command(app)
+
+
+def _function(name: str, where: str) -> tuple[Callable[..., int], str | None]:
     module_name, _, function_name = where.partition(':')
     module = import_module(module_name)
-    function: Callable[..., int] = getattr(module, function_name)
     example: str | None = getattr(module, 'EXAMPLES', {}).get(name)
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, epilog=example and f'Example: {example}')(with_globals(function))
-    return typer.main.get_command(app)
+    return getattr(module, function_name), example and f'Example: {example}'

@@ -94,6 +94,6 @@ def change(
 
 
 def require_session(plan: Plan, place: Place) -> None:
-    """Raise `SessionNotFound` for a plan that was never written."""
-    if plan.revision == 0 and not plan.steps:
+    """Raise `SessionNotFound` for a session that was never written, or removed."""
+    if plan.removed or (plan.revision == 0 and not plan.steps):
         raise SessionNotFound(f'there is no session {plan.session!r} in {place.shown}')

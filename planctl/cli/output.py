@@ -12,11 +12,13 @@ _ASCII = str.maketrans({'·': '-', '–': '-', '—': '-', '…': '...', '→': 
 # What JSON leaves as it is, but a terminal would act on: DEL, C1, line separators, bidi controls, lone surrogates.
 _UNSHOWABLE = '[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
 _argv: list[str] = []
+_gone: list[bool] = []
 
 
 def begin(argv: Sequence[str]) -> None:
     """Remember the words of this command, for errors that come before they are understood."""
     _argv[:] = argv
+    _gone.clear()
 
 
 def flags() -> list[str]:
@@ -32,11 +34,27 @@ def emit(text: str) -> None:
     try:
         _write(stream, text)
     except BrokenPipeError:
+        _gone.append(True)
         _to_nowhere(stream)
     except OSError:
         # What is left in the buffer would fail again, with a traceback, when the interpreter ends.
         _to_nowhere(stream)
         raise
+
+
+def reader_has_gone() -> bool:
+    """Whether nobody will ever read what is written to stdout, as far as the system tells before it is tried."""
+    stream = sys.stdout
+    if _gone or stream is None:  # pyright: ignore[reportUnnecessaryComparison]
+        return True
+    try:
+        import select
+
+        poll = select.poll()
+        poll.register(stream.fileno(), 0)
+        return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def emit_json(document: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -18,6 +18,10 @@ from planctl.errors import InputError
 from planctl.plan import STATUSES, Plan, Step, TaskStatus
 from planctl.sanitize import shown
 from planctl.text import render_plan_text, step_details, step_line, tree_order
+
+TYPE_CHECKING = False  # As `typing` has it, without importing it.
+if TYPE_CHECKING:
+    from planctl.cli.view import Frame
 
 EXAMPLES = {
     'show': 'planctl show --open',
@@ -46,17 +50,62 @@ def show(
         Format, typer.Option('-o', '--output', help='How; prompt is what an agent is shown.', show_default=False)
     ] = 'text',
     check: Annotated[bool, typer.Option('--check', help='Exit 6 when the plan is not finished.')] = False,
+    watch: Annotated[
+        bool, typer.Option('--watch', help='Go on until Ctrl-C; with --check until every step is resolved.')
+    ] = False,
+    json_schema: Annotated[
+        bool, typer.Option('--json-schema', help='Print the JSON Schema of what --json answers.')
+    ] = False,
 ) -> int:
     """Show the plan, or some of its steps."""
+    if json_schema:
+        from planctl.cli.schema import schema
+
+        emit_json(schema())
+        return DONE
     statuses = None if status is None else _statuses(status)
+    how: Format = 'json' if settings.json else output
+    in_detail = bool(ids) and not tree
+
+    def rows(plan: Plan) -> list[tuple[int, Step]]:
+        named = resolve_all(plan, ids or ())
+        return _rows(settings, plan, named, tree=tree, ready=ready, is_open=is_open, statuses=statuses)
+
+    def draw(plan: Plan) -> None:
+        chosen = rows(plan)
+        if settings.json or not settings.quiet:
+            _show(settings, plan, chosen, how, in_detail=in_detail)
+        complain_of(plan)
+
+    if watch:
+        in_place = how == 'text' and not settings.quiet and is_terminal()
+        return _watch(settings, draw, rows if in_place else None, in_detail=in_detail, check=check)
     plan = read(settings)
-    named = resolve_all(plan, ids or ())
-    if settings.json or not settings.quiet:
-        rows = _rows(settings, plan, named, tree=tree, ready=ready, is_open=is_open, statuses=statuses)
-        in_detail = bool(named) and not tree
-        _show(settings, plan, rows, 'json' if settings.json else output, in_detail=in_detail)
-    complain_of(plan)
+    draw(plan)
     return UNFINISHED if check and not plan.progress.finished else DONE
+
+
+def _watch(
+    settings: Settings,
+    draw: Callable[[Plan], None],
+    rows: Callable[[Plan], list[tuple[int, Step]]] | None,
+    *,
+    in_detail: bool,
+    check: bool,
+) -> int:
+    from planctl.cli.watch import watch
+
+    def frame(plan: Plan) -> Frame:
+        from planctl.cli.view import Frame
+
+        assert rows is not None
+        return Frame(plan, rows(plan), in_detail=in_detail)
+
+    def is_over(plan: Plan) -> bool:
+        return check and plan.progress.open == 0 and plan.progress.total > 0
+
+    last = watch(settings, draw, None if rows is None else frame, is_over)
+    return UNFINISHED if last is not None and not last.progress.finished else DONE
 
 
 def _statuses(given: str) -> frozenset[TaskStatus]:

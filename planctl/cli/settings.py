@@ -78,12 +78,14 @@ def _globals(*, root: bool) -> dict[str, Any]:
     }
 
 
-def with_globals(function: Callable[..., int], *, root: bool = False) -> Callable[..., int]:
+def with_globals(
+    function: Callable[..., int], *, root: bool = False, takes_context: bool = False
+) -> Callable[..., int]:
     """Return a function for Typer that takes the global options as well and calls `function(settings, …)`.
 
-    What is given after the command's name beats what was given before it, and both beat the environment. The root's
-    own function is called with the context instead, whose `obj` is the settings. An option of the function's own by the
-    name of a global one takes its place.
+    What is given after the command's name beats what was given before it, and both beat the environment. The function
+    of a group (`takes_context`, the root's too) is called with the context, whose `obj` is the settings. An option of
+    the function's own by the name of a global one takes its place.
     """
     own = [*inspect.signature(function, eval_str=True).parameters.values()][1:]
     more = _globals(root=root)
@@ -98,7 +100,7 @@ def with_globals(function: Callable[..., int], *, root: bool = False) -> Callabl
             if value in _FLAGS:
                 raise InputError(f'--{name} needs a value before {value}')
         try:
-            return function(ctx if root else ctx.obj, **given)
+            return function(ctx if root or takes_context else ctx.obj, **given)
         except PlanctlError as error:
             from planctl.cli.advice import advise
 

@@ -6,9 +6,11 @@ Texts are `rich.text.Text`, never markup; ids are never cut; everything wraps at
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
@@ -36,6 +38,8 @@ STYLES = {
 }
 BAR = 30
 """The most cells that the bar takes."""
+AROUND = 7
+"""Lines of a terminal that are not steps: objective, bar, blank, what is left out, and room for the cursor."""
 NARROWEST = 12
 """How many cells a text gets at least; with fewer beside the id it goes below."""
 
@@ -124,6 +128,54 @@ class StepView:
         yield from _hang(console, head, Text(shown(step.content), 'bold'), width)
         for name, text in step_details(self.plan, step, self.now):
             yield from _hang(console, Text(f'    {name}: ', 'dim'), Text(text), width)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A plan, or steps in detail, redrawn in place: as much as the terminal has lines for, unless it is the `whole`."""
+
+    plan: Plan
+    rows: Sequence[tuple[int, Step]]
+    in_detail: bool = False
+    whole: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the rows around the first open step."""
+        now = time.time()
+        if self.in_detail:
+            yield from (StepView(self.plan, step, now) for _, step in self.rows)
+            return
+        # The first line says what it is about; the rest would leave no room for the steps.
+        plan = replace(self.plan, objective=self.plan.objective.partition('\n')[0])
+        room = len(self.rows) if self.whole else max(3, console.size.height - AROUND)
+        first, last = window(self.rows, options.max_width, room) if not self.whole else (0, len(self.rows))
+        yield PlanView(plan, now, self.rows[first:last])
+        if last - first < len(self.rows):
+            yield Text(f'steps {first + 1} to {last} of {len(self.rows)}', 'dim')
+
+
+def window(rows: Sequence[tuple[int, Step]], width: int, room: int) -> tuple[int, int]:
+    """Return which rows to show where not all of them fit into so many lines: those around the first that is open."""
+    heights = [1 + (depth * 2 + cell_len(step.content + step.note) + 30) // max(20, width) for depth, step in rows]
+    if sum(heights) <= room:
+        return 0, len(rows)
+    first = next((at for at, (_, step) in enumerate(rows) if not step.resolved), len(rows) - 1)
+    last, used, back = first + 1, heights[first], 0
+    while True:
+        # A third of the room looks back.
+        if (
+            first > 0
+            and used + heights[first - 1] <= room
+            and (back + heights[first - 1] <= room // 3 or last == len(rows))
+        ):
+            first -= 1
+            used += heights[first]
+            back += heights[first]
+        elif last < len(rows) and used + heights[last] <= room:
+            used += heights[last]
+            last += 1
+        else:
+            return first, last
 
 
 def print_plan(plan: Plan, rows: Sequence[tuple[int, Step]], *, now: float) -> None:

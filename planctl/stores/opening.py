@@ -6,13 +6,14 @@ No error that leaves here holds the password of the URL, nor do the errors that 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from planctl.errors import DriverMissing, InputError, PlanctlError, StorageError, StoreUnavailable
 from planctl.locate import Place
+from planctl.plan import Plan
 from planctl.sanitize import clean
 from planctl.stores.base import BaseStore
 
@@ -30,6 +31,18 @@ def run(place: Place, session: str, work: Callable[[BaseStore], Coroutine[Any, A
             return await work(store)
 
     return asyncio.run(opened())
+
+
+@contextmanager
+def reading(place: Place, session: str) -> Generator[Callable[[], Plan]]:
+    """Hold a connection open and yield a function that reads the plan through it."""
+    with asyncio.Runner() as runner:
+        opened = open_store(place, session)
+        store = runner.run(opened.__aenter__())
+        try:
+            yield lambda: runner.run(store.read())
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
 
 
 @asynccontextmanager
