@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from planctl.cli import complete
 from planctl.cli.answer import added, answer, edited, moved, removed, restated
 from planctl.cli.database import change
 from planctl.cli.ids import resolve, resolve_all
@@ -17,10 +18,17 @@ from planctl.operations import Add, Depend, Describe, Edit, Move, Operation, Rem
 from planctl.plan import Plan, TaskStatus
 from planctl.sanitize import clean
 
-Ids = Annotated[list[str], typer.Argument(metavar='ID...', help='One or more steps.', show_default=False)]
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar='ID...', help='One or more steps.', show_default=False, autocompletion=complete.ids),
+]
 Note = Annotated[str | None, typer.Option('-m', '--note', metavar='TEXT', help='Why, kept on the step.')]
-Before = Annotated[str | None, typer.Option('--before', metavar='ID', help='Place it before this step.')]
-After = Annotated[str | None, typer.Option('--after', metavar='ID', help='Place it after this step.')]
+Before = Annotated[
+    str | None, typer.Option('--before', metavar='ID', help='Place it before this step.', autocompletion=complete.ids)
+]
+After = Annotated[
+    str | None, typer.Option('--after', metavar='ID', help='Place it after this step.', autocompletion=complete.ids)
+]
 
 EXAMPLES = {
     'add': "planctl add 'Write the tests' --depends-on 1",
@@ -39,9 +47,15 @@ def add(
     words: Annotated[
         list[str], typer.Argument(metavar='TEXT...', help='The text of one step; - reads a step a line from stdin.')
     ],
-    under: Annotated[str | None, typer.Option('--under', metavar='ID', help='Make it a subtask of this step.')] = None,
+    under: Annotated[
+        str | None,
+        typer.Option('--under', metavar='ID', help='Make it a subtask of this step.', autocompletion=complete.ids),
+    ] = None,
     depends_on: Annotated[
-        list[str] | None, typer.Option('--depends-on', metavar='ID', help='A step to wait for; may be repeated.')
+        list[str] | None,
+        typer.Option(
+            '--depends-on', metavar='ID', help='A step to wait for; may be repeated.', autocompletion=complete.ids
+        ),
     ] = None,
     before: Before = None,
     after: After = None,
@@ -70,19 +84,32 @@ def add(
 
 def edit(
     settings: Settings,
-    step: Annotated[str | None, typer.Argument(metavar='[ID]', help='The step; without one, the session.')] = None,
+    step: Annotated[
+        str | None,
+        typer.Argument(metavar='[ID]', help='The step; without one, the session.', autocompletion=complete.ids),
+    ] = None,
     content: Annotated[str | None, typer.Option('--content', metavar='TEXT', help='New text; - reads stdin.')] = None,
     active_form: Annotated[
         str | None, typer.Option('--active-form', metavar='TEXT', help='New text while it is in progress.')
     ] = None,
     under: Annotated[
-        str | None, typer.Option('--under', metavar='ID', help='Make it a subtask of this step; none: of no step.')
+        str | None,
+        typer.Option(
+            '--under',
+            metavar='ID',
+            help='Make it a subtask of this step; none: of no step.',
+            autocompletion=complete.ids,
+        ),
     ] = None,
     depends_on: Annotated[
-        list[str] | None, typer.Option('--depends-on', metavar='ID', help='One more step to wait for.')
+        list[str] | None,
+        typer.Option('--depends-on', metavar='ID', help='One more step to wait for.', autocompletion=complete.ids),
     ] = None,
     drop_dependency: Annotated[
-        list[str] | None, typer.Option('--drop-dependency', metavar='ID', help='A step to wait for no longer.')
+        list[str] | None,
+        typer.Option(
+            '--drop-dependency', metavar='ID', help='A step to wait for no longer.', autocompletion=complete.ids
+        ),
     ] = None,
     before: Before = None,
     after: After = None,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
 from planctl.cli.document import utc
 from planctl.cli.ids import resolve
@@ -38,7 +39,13 @@ EXAMPLES = {
 def log(
     settings: Settings,
     step: Annotated[
-        str | None, typer.Argument(metavar='[ID]', help='Only this step, also one that is gone.', show_default=False)
+        str | None,
+        typer.Argument(
+            metavar='[ID]',
+            help='Only this step, also one that is gone.',
+            show_default=False,
+            autocompletion=complete.ids,
+        ),
     ] = None,
     count: Annotated[
         int | None, typer.Option('-n', metavar='N', min=1, help='The last N changes.', show_default=False)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from planctl.cli import complete
 from planctl.cli.database import actor_of, read
 from planctl.cli.failure import DONE, UNFINISHED
 from planctl.cli.ids import resolve_all
@@ -38,7 +39,10 @@ Format = Literal['text', 'json', 'md', 'ids', 'prompt']
 def show(
     settings: Settings,
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar='[ID...]', help='These steps in detail.', show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar='[ID...]', help='These steps in detail.', show_default=False, autocompletion=complete.ids
+        ),
     ] = None,
     tree: Annotated[bool, typer.Option('--tree', help='With ids: what is under them as well, as a tree.')] = False,
     ready: Annotated[bool, typer.Option('--ready', help='Only steps that can be worked on now.')] = False,

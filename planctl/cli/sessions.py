@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
 from planctl.cli.settings import Settings
 from planctl.errors import Refused, SessionExists, SessionHeld, Unsupported
@@ -28,7 +29,15 @@ EXAMPLES = {
     'session rm': 'planctl session rm issue-403',
 }
 
-From = Annotated[str, typer.Argument(metavar='SESSION', help='The session that is there.', show_default=False)]
+From = Annotated[
+    str,
+    typer.Argument(
+        metavar='SESSION',
+        help='The session that is there.',
+        show_default=False,
+        autocompletion=complete.sessions,
+    ),
+]
 To = Annotated[str, typer.Argument(metavar='NEW', help='What the new one is called.', show_default=False)]
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import planctl
+from planctl.cli import complete
 from planctl.errors import InputError, PlanctlError
 
 
@@ -64,7 +65,13 @@ def _globals(*, root: bool) -> dict[str, Any]:
         )
 
     db = option('--db', metavar='FILE', variable='PLANCTL_DB', help='The plan database: a file or a URL.')
-    session = option('--session', metavar='NAME', variable='PLANCTL_SESSION', help='The session in it.')
+    session = option(
+        '--session',
+        metavar='NAME',
+        variable='PLANCTL_SESSION',
+        help='The session in it.',
+        autocompletion=complete.sessions,
+    )
     actor = option('--actor', metavar='NAME', variable='PLANCTL_ACTOR', help='Who acts, for the log and for claims.')
     version = option('--version', help='Print the version.', callback=_version, is_eager=True)
     return {

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from planctl.cli.database import file_at
 from planctl.cli.output import complain, reader_has_gone
@@ -67,7 +68,9 @@ def _in_place(settings: Settings, frame: Callable[[Plan], Frame], is_over: Calla
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    stream: Any = sys.stdout
+    stream.reconfigure(errors='backslashreplace')  # What it cannot show it says in escapes.
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
     with Live(console=console, auto_refresh=False, vertical_overflow='visible') as live:
         current: Frame | None = None
         drawn = 0.0
