@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planctl.errors import NoneAvailable
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.working import Working
+
+
+_CLOSED = (TaskStatus.completed, TaskStatus.cancelled, TaskStatus.blocked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +32,25 @@ def available(plan: Plan, actor: str | None, now: float) -> tuple[Ready, ...]:
     Those are the open steps that are not blocked, wait for nothing unresolved, themselves or by an ancestor, and are
     not held by another owner whose lease runs. Linear.
     """
+    found = list(ready(plan, actor, now))
+    return (*(entry for entry in found if not entry.open_children), *(entry for entry in found if entry.open_children))
+
+
+def ready(plan: Plan, actor: str | None, now: float) -> Iterator[Ready]:
+    """Yield what is `available` in plan order, parents among their leaves. Looks no further than it is asked to."""
     work = Working(plan)
     known: dict[str, str | None] = {}
+    parents = {step.parent_id for step in plan.steps}
 
     def waits(step: Step) -> bool:
         return bool(step.depends_on) and bool(work.open_prerequisites(step))
 
-    leaves: list[Ready] = []
-    parents: list[Ready] = []
     for step in plan.steps:
-        if step.resolved or step.status is TaskStatus.blocked or _held_by_another(step, actor, now) or waits(step):
+        if step.status in _CLOSED or (step.owner is not None and _held_by_another(step, actor, now)) or waits(step):
             continue
         if step.parent_id is not None and work.nearest(step.id, waits, known) is not None:
             continue
-        if work.children(step.id) and work.open_children(step.id):
-            parents.append(Ready(step, open_children=True))
-        else:
-            leaves.append(Ready(step))
-    return (*leaves, *parents)
+        yield Ready(step, open_children=step.id in parents and bool(work.open_children(step.id)))
 
 
 def none_available(plan: Plan, actor: str | None, now: float) -> NoneAvailable:

@@ -14,7 +14,7 @@ from itertools import chain
 from planctl.claims import held
 from planctl.operations import Draft
 from planctl.plan import Plan, Step, TaskStatus, fingerprint
-from planctl.readiness import available
+from planctl.readiness import ready
 from planctl.sanitize import clean, shown
 from planctl.text import MARKS, progress_line, tree_order
 from planctl.working import Working
@@ -49,12 +49,14 @@ _RESERVED = 500
 class Reminder:
     """The text, empty when the plan has no steps, and what its reader then knows: pairs of id and `fingerprint`.
 
-    `rest` are the steps that no line shows; the resolved ones among them have an empty fingerprint.
+    `rest` are the steps that no line shows, as far as that is not known already; the resolved ones among them have an
+    empty fingerprint. `gone` were known and are no longer there.
     """
 
     text: str = ''
     shown: tuple[tuple[str, str], ...] = ()
     rest: tuple[tuple[str, str], ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 def remind(
@@ -74,47 +76,51 @@ def remind(
     Near-linear in the size of the plan.
     """
     if not plan.steps:
-        return Reminder()
+        return Reminder(gone=tuple(known or ()))
     prints, marks = _news(plan, known, mark)
+    progress = plan.progress
     lines = _Lines(plan, marks, actor, now)
     factor = 1 if 'read_plan' in tools else WITHOUT_READING
     chosen = _choose(plan, lines, MAX_LINES * factor, MAX_CHARACTERS * factor - _RESERVED)
-    is_open = any(not step.resolved for step in plan.steps)
-    text = [INTRODUCTION if is_open else FINISHED]
+    text = [INTRODUCTION if progress.open else FINISHED]
     text.extend(lines.of(step).text(depth) for depth, step in tree_order(chosen))
-    open_count = plan.progress.open - sum(not step.resolved for step in chosen)
+    open_count = progress.open - sum(not step.resolved for step in chosen)
     if open_count:
         reading = tools.get('read_plan')
         text.append((LEFT_OUT_READ if reading else LEFT_OUT).format(count=open_count, tool=reading))
-    if known is not None and (gone := [step_id for step_id in known if step_id not in plan.index]):
+    gone = [step_id for step_id in known or () if step_id not in plan.index]
+    if gone:
         text.append(REMOVED.format(ids=_few(gone, 120)))
-    text.append(progress_line(plan.progress))
+    text.append(progress_line(progress))
     updating = next((tools[name] for name in tools if name.startswith('update_')), tools.get('write_plan'))
-    if is_open and updating:
+    if progress.open and updating:
         text.append(KEEP_CURRENT.format(tool=updating))
-    listed = {step.id for step in chosen}
-    return Reminder(
-        '\n'.join(text) + CLOSING,
-        tuple((step_id, prints[step_id]) for step_id in prints if step_id in listed),
-        tuple((step_id, prints[step_id]) for step_id in prints if step_id not in listed),
-    )
+    listed = {step.id: '' if step.resolved and step.id not in marks else mark(step) for step in chosen}
+    rest = tuple((step_id, known_as) for step_id, known_as in prints.items() if step_id not in listed)
+    return Reminder('\n'.join(text) + CLOSING, tuple(listed.items()), rest, tuple(gone))
 
 
 def _news(
     plan: Plan, known: Mapping[str, str] | None, mark: Callable[[Step], str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the fingerprint of each step (empty for one long resolved), and the mark of those that others touched."""
+    """Return the fingerprints that are not known (empty for a step long resolved), and the marks of what others did."""
     prints: dict[str, str] = {}
     marks: dict[str, str] = {}
+    before_of: Callable[[str], str | None] = (known or {}).get
     for step in plan.steps:
-        before = None if known is None else known.get(step.id)
-        if step.resolved and not before:
-            prints[step.id] = ''
+        before = before_of(step.id)
+        if not before and step.resolved:
+            if before is None:
+                prints[step.id] = ''
             continue
         current = mark(step)
-        if known is not None and before != current:
+        if before == current:
+            if step.resolved:
+                prints[step.id] = ''
+            continue
+        prints[step.id] = current
+        if known is not None:
             marks[step.id] = ADDED if before is None else CHANGED
-        prints[step.id] = current if not step.resolved or step.id in marks else ''
     return prints, marks
 
 
@@ -214,23 +220,30 @@ def _choose(plan: Plan, lines: _Lines, max_lines: int, max_characters: int) -> l
 
 def _nearest(candidates: Sequence[Step], lines: _Lines) -> Iterator[Step]:
     """Yield the steps once each: in progress, touched by others, available, then by distance; within that in order."""
-    ready = available(lines.plan, lines.actor, lines.now)
+    can_start: set[str] = set()
+
+    def leaves() -> Iterator[Step]:
+        for entry in ready(lines.plan, lines.actor, lines.now):
+            can_start.add(entry.step.id)
+            if not entry.open_children:
+                yield entry.step
+
     yielded: set[str] = set()
     first = (
         (step for step in candidates if step.status is TaskStatus.in_progress),
         (step for step in candidates if step.id in lines.marks),
-        (entry.step for entry in ready if not entry.open_children),
+        leaves(),
     )
     for step in chain.from_iterable(first):
         if step.id not in yielded:
             yielded.add(step.id)
             yield step
-    distance = _distances(lines.plan, {entry.step.id for entry in ready})
+    distance = _distances(lines.plan, can_start)
     rest = (step for step in candidates if step.id not in yielded)
     yield from sorted(rest, key=lambda step: distance.get(step.id, 0.0))
 
 
-def _distances(plan: Plan, ready: Container[str]) -> dict[str, float]:
+def _distances(plan: Plan, can_start: Container[str]) -> dict[str, float]:
     """Return for each open step how many others have to be resolved one after the other before it can start.
 
     A step that is ready but has open subtasks comes behind the leaves. What a loop made by another program holds is
@@ -255,7 +268,7 @@ def _distances(plan: Plan, ready: Container[str]) -> dict[str, float]:
         if missing[step_id]:
             distance[step_id] = float(len(before))
         else:
-            distance[step_id] = 0.5 if step_id in ready else max(distance[step_id], 1.0)
+            distance[step_id] = 0.5 if step_id in can_start else max(distance[step_id], 1.0)
     return distance
 
 

@@ -29,7 +29,7 @@ async def view(
     match what:
         case 'reminder':
             reminder = remind(plan, tools=tools, known=known, actor=actor, now=time.time(), mark=mark)
-            return View(reminder.text, reminder.shown, reminder.rest)
+            return View(reminder.text, reminder.shown, reminder.rest, reminder.gone)
         case 'available':
             return startable(plan, actor)
         case _:

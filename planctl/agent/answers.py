@@ -54,11 +54,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A text about the plan and the steps that it shows, as pairs of id and `fingerprint`."""
+    """A text about the plan and the steps that it shows, as pairs of id and `fingerprint`; see `Reminder`."""
 
     text: str
     shown: tuple[tuple[str, str], ...] = ()
     rest: tuple[tuple[str, str], ...] = ()
+    gone: tuple[str, ...] = ()
 
 
 def applied(change: Change, operations: Iterable[Operation]) -> Applied:

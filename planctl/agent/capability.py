@@ -231,7 +231,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         known = run.seen.known if run is not None else None
         reminder = await self._read(ctx, 'reminder', dict(self.tool_names), known)
         if run is not None:
-            run.seen.remind(reminder.shown, reminder.rest, len(messages))
+            run.seen.remind(reminder.shown, reminder.rest, reminder.gone, messages=len(messages))
         if not reminder.text:
             return await handler(request_context)
         return await handler(reminded(request_context, reminder.text, self.cache_ttl))

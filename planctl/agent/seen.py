@@ -32,10 +32,21 @@ class Seen:
             last = self._marks[step.id] = (step, fingerprint(step))
         return last[1]
 
-    def remind(self, shown: Iterable[tuple[str, str]], rest: Iterable[tuple[str, str]], messages: int) -> None:
+    def remind(
+        self,
+        shown: Iterable[tuple[str, str]],
+        rest: Iterable[tuple[str, str]] = (),
+        gone: Iterable[str] = (),
+        *,
+        messages: int,
+    ) -> None:
         """Note what a request showed. Fewer `messages` than before: earlier answers were cut away."""
         self._reminder = dict(shown)
-        self.known = {**self._reminder, **dict(rest)}
+        known = self.known = self.known or {}
+        for step_id in gone:
+            known.pop(step_id, None)
+        known.update(rest)
+        known.update(self._reminder)
         if messages < self._messages:
             self._answers.clear()
         self._messages = messages

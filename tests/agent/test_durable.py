@@ -162,3 +162,8 @@ async def test_what_is_recorded_of_a_change_does_not_grow_with_the_plan():
     await agent.run('go')
     (recorded,) = (payload for name, payload in journal.steps if name.endswith('apply'))
     assert len(recorded) < 1_500
+    first, *more = (payload for name, payload in journal.steps if name.endswith('read'))
+    assert more
+    # The first one says what there is, for later ones to tell what others did; those say what is new.
+    assert len(first) < 60_000
+    assert all(len(payload) < 7_000 for payload in more)

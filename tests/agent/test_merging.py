@@ -124,26 +124,26 @@ def test_nothing_shown_is_no_base_and_an_empty_plan_is_one():
     seen = Seen()
     seen.answer(marks(A))
     assert seen.base() is None
-    seen.remind((), (), 1)
+    seen.remind((), (), messages=1)
     assert base(seen) == dict(marks(A))
     empty = Seen()
-    empty.remind((), (), 1)
+    empty.remind((), (), messages=1)
     assert empty.base() == ()
 
 
 def test_the_last_reminder_counts_and_answers_until_the_conversation_is_cut():
     seen = Seen()
-    seen.remind(marks(A), (), 1)
+    seen.remind(marks(A), (), messages=1)
     seen.answer(marks(B))
-    seen.remind((), [*marks(A), *marks(B)], 3)
+    seen.remind((), [*marks(A), *marks(B)], messages=3)
     assert base(seen) == dict(marks(B))
-    seen.remind(marks(A), marks(B), 2)
+    seen.remind(marks(A), marks(B), messages=2)
     assert base(seen) == dict(marks(A))
 
 
 def test_own_changes_count_as_seen_and_those_on_top_of_others_do_not():
     seen = Seen()
-    seen.remind(marks(A, B), (), 1)
+    seen.remind(marks(A, B), (), messages=1)
     mine = Step('a', 'one', TaskStatus.completed)
     new = Step('c', 'three')
     seen.did(difference([A, B], [mine, B, new]))
@@ -156,11 +156,11 @@ def test_own_changes_count_as_seen_and_those_on_top_of_others_do_not():
 def test_a_newer_reminder_beats_an_older_answer():
     seen = Seen()
     changed = Step('a', 'changed')
-    seen.remind((), (), 1)
+    seen.remind((), (), messages=1)
     seen.answer(marks(A))
-    seen.remind(marks(changed), (), 2)
+    seen.remind(marks(changed), (), messages=2)
     assert base(seen) == dict(marks(changed))
-    seen.remind((), marks(changed), 3)
+    seen.remind((), marks(changed), messages=3)
     assert base(seen) == dict(marks(changed))
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planctl.operations import Draft
-from planctl.plan import Plan, Step, TaskStatus
+from planctl.plan import Plan, Step, TaskStatus, fingerprint
 from planctl.reminder import CLOSING, MAX_CHARACTERS, OPENING, remind, restated
 from planctl.sanitize import clean
 
@@ -184,6 +185,18 @@ def test_what_somebody_else_did_since_is_marked_once():
     again = remind(after, known=dict(reminder.shown + reminder.rest)).text
     assert 'someone else' not in again
     assert '2 two' not in again
+
+
+def test_what_is_known_already_is_not_told_again():
+    before = plan(*(Step(str(n), 'x') for n in range(300)))
+    assert len(remind(before).rest) == 260
+    again = remind(before, known=known(before))
+    assert (again.rest, again.gone) == ((), ())
+    after = plan(*before.steps[:-2], replace(before.steps[-2], status=TaskStatus.completed))
+    later = remind(after, known=known(before))
+    assert (later.rest, later.gone) == ((), ('299',))
+    assert dict(later.shown)['298'] == fingerprint(after.steps[-1])
+    assert remind(plan(), known=known(after)).gone == tuple(str(n) for n in range(299))
 
 
 def test_a_first_request_marks_nothing():

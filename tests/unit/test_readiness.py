@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import GEN_SUSPENDED, getgeneratorstate
+
 import pytest
 from rule_helpers import NOW, do, plan, step, to
 
 from planctl.plan import Plan
 from planctl.readiness import available, none_available
+from planctl.readiness import ready as ready_in_turn
 
 
 def ready(stored: Plan, actor: str | None = 'me', now: float = NOW) -> list[str]:
@@ -102,3 +105,10 @@ def test_references_to_nothing_and_loops_of_another_program_end() -> None:
 def test_the_error_says_why_nothing_is_available(stored: Plan, message: str, named: tuple[str, ...]) -> None:
     error = none_available(stored, 'me', NOW)
     assert (error.code, error.message, error.ids) == ('none_available', message, named)
+
+
+def test_in_turn_parents_stand_among_their_leaves_and_nothing_is_looked_at_before_it_is_asked_for() -> None:
+    stored = plan(step('p'), step('k', under='p'), step('last'))
+    found = ready_in_turn(stored, 'me', NOW)
+    assert (next(found).open_children, getgeneratorstate(found)) == (True, GEN_SUSPENDED)
+    assert [entry.step.id for entry in found] == ['k', 'last']
