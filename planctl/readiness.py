@@ -9,7 +9,6 @@ from planctl.errors import NoneAvailable
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.working import Working
 
-
 _CLOSED = (TaskStatus.completed, TaskStatus.cancelled, TaskStatus.blocked)
 
 
