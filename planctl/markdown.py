@@ -147,7 +147,10 @@ class Marked:
     steps: tuple[MarkedStep, ...]
 
 
-_BULLET = re.compile(r'(?P<indent>\s*)(?:[-*+]|(?P<number>\d{1,9})[.)])\s+(?:\[(?P<mark>[ xX~!-])\]\s+)?(?P<text>\S.*)')
+_BULLET = re.compile(
+    r'(?P<indent>\s*)(?:[-*+]|(?P<number>\d{1,9})[.)])'
+    r'(?:\s+\[(?P<mark>[ xX~!-])\](?=\s|$))?+(?:\s+(?P<text>\S.*)|\s*)'
+)
 _FENCE = re.compile(r'\s*(```|~~~)')
 _DEPENDS = re.compile(r'\s*\((?:depends on|after):?\s*(?P<numbers>\d+(?:\s*(?:,|and)\s*\d+)*)\)', re.IGNORECASE)
 _CODE = r'(?P<fence>`++)(?P<id>.+?)(?P=fence)(?!`)'

@@ -70,7 +70,7 @@ def _sessions(ctx: typer.Context, incomplete: str) -> Iterator[tuple[str, str]]:
 
 def _words(ctx: typer.Context) -> Iterable[str]:
     given: Any = ctx.params.get('ids')
-    return given if isinstance(given, list | tuple) else ()
+    return given or ()
 
 
 def _settings(ctx: typer.Context) -> Any:
