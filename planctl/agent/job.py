@@ -114,7 +114,7 @@ class Job:
     person: Person | None = None
     """Who can be asked, where there is somebody."""
     where: str = ''
-    """Which agent, store and session this is: the first thing that is said, but not before something is."""
+    """Which agents, store and session this is: the first thing that is said, but not before something is."""
     holder: Holder = field(default_factory=Holder.here)
     phases: list[Phase] = field(default_factory=list[Phase])
     record: Record = field(default_factory=Record)

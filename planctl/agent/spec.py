@@ -42,15 +42,15 @@ class LoadedAgent:
         return self.model
 
 
-def load_agent(given: str | None, *, model: str | None, folder: Path) -> LoadedAgent:
+def load_agent(given: str | None, *, model: str | None, folder: Path, option: str = '--agent') -> LoadedAgent:
     """Return the agent that `given` names (a file or `module:variable`), else the nearest agent file, else a bare one.
 
-    A `model` by name beats what the file says. Raises `SpecError`, `ExtraMissing` and `ModelError`, each with one line
-    that names the file and the key.
+    A `model` by name beats what the file says. `option` is where `given` comes from, for messages. Raises `SpecError`,
+    `ExtraMissing` and `ModelError`, each with one line that names the file and the key.
     """
     override = None if model is None else model_of(model, where='--model')
     if given is not None and not given.lower().endswith(_SUFFIXES) and _MODULE.fullmatch(given):
-        return _from_module(given, override, folder)
+        return _from_module(given, override, folder, f'{option} {given}')
     path = nearest_agent_file(folder) if given is None else folder / given
     if path is None:
         if override is None:
@@ -71,7 +71,7 @@ def shown_path(path: Path, folder: Path) -> str:
 # --- Python ---------------------------------------------------------------------------------------------------------
 
 
-def _from_module(given: str, override: Model | None, folder: Path) -> LoadedAgent:
+def _from_module(given: str, override: Model | None, folder: Path, label: str) -> LoadedAgent:
     from pydantic_ai.agent import AbstractAgent
 
     module_name, _, variable = given.partition(':')
@@ -81,27 +81,27 @@ def _from_module(given: str, override: Model | None, folder: Path) -> LoadedAgen
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name == module_name or module_name.startswith(f'{error.name}.'):
-            raise SpecError(f'--agent {given}: there is no module {module_name!r} here') from error
-        raise SpecError(f'--agent {given}: {one_line(error)}') from error
+            raise SpecError(f'{label}: there is no module {module_name!r} here') from error
+        raise SpecError(f'{label}: {one_line(error)}') from error
     except PlanctlError:
         raise
     except Exception as error:
-        raise SpecError(f'--agent {given}: {type(error).__name__}: {one_line(error)}') from error
+        raise SpecError(f'{label}: {type(error).__name__}: {one_line(error)}') from error
     agent = getattr(module, variable, None)
     if agent is None:
         names = [name for name, value in vars(module).items() if isinstance(value, AbstractAgent)]
-        raise SpecError(f'--agent {given}: the module has no {variable!r}{choice(variable, names)}')
+        raise SpecError(f'{label}: the module has no {variable!r}{choice(variable, names)}')
     if not isinstance(agent, AbstractAgent):
-        raise SpecError(f'--agent {given}: {variable!r} is a {type(agent).__name__}, not an agent')
+        raise SpecError(f'{label}: {variable!r} is a {type(agent).__name__}, not an agent')
     loaded = cast('AbstractAgent[Any, Any]', agent)
     # An agent that says nothing of deps has `object`, one from a file NoneType.
     if loaded.deps_type not in (object, type(None)):
         raise SpecError(
-            f'--agent {given}: the agent needs deps ({loaded.deps_type.__name__}), which a command line cannot give'
+            f'{label}: the agent needs deps ({loaded.deps_type.__name__}), which a command line cannot give'
         )
     own = loaded.model
     if override is None and isinstance(own, str):
-        own = model_of(own, where=f'--agent {given}')
+        own = model_of(own, where=label)
     model = override or cast('Model | None', own)
     return LoadedAgent(loaded, given, model)
 

@@ -43,11 +43,11 @@ def edit_text(settings: Settings, word: str | None) -> tuple[Change, list[str]]:
         plan = Plan(settings.session_name)
     root = None if word is None else resolve(plan, word)
     shown = sheet(plan, root)
-    name = _written(shown)
+    name = written(shown)
     try:
         text = _edit(name)
     except BaseException:
-        _remove(name)
+        remove(name)
         raise
     try:
         outcome = change(settings, lambda now: _operations(shown, text, now), label='edit', create=root is None)
@@ -58,7 +58,7 @@ def edit_text(settings: Settings, word: str | None) -> tuple[Change, list[str]]:
     except BaseException:
         complain(f'planctl: the text is kept in {name}')
         raise
-    _remove(name)
+    remove(name)
     return outcome, [] if root is None else [root]
 
 
@@ -66,30 +66,42 @@ def _operations(shown: Sheet, text: str, now: Plan) -> Iterable[Operation]:
     return edited(shown, text, now)
 
 
-def _written(shown: Sheet) -> str:
+def written(shown: Sheet) -> str:
+    """Write the text into a new file and return its name."""
     number, name = tempfile.mkstemp(prefix='planctl-', suffix='.md')
     with open(number, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as file:
         file.write(shown.text)
     return name
 
 
-def _edit(name: str) -> str:
+def command(name: str) -> list[str]:
+    """Return the command that edits the file. Raises `InputError` when there is no editor."""
     try:
         words = shlex.split(_editor())
     except ValueError as error:
         raise InputError(f'the name of the editor cannot be read: {error}') from error
+    return [*words, name]
+
+
+def read_back(words: list[str], status: int) -> str:
+    """Return what an editor that ended with the status left in its file; `InputError` when it says that it failed."""
+    if status:
+        raise InputError(f'the editor {words[0]} ended with status {status}: nothing was changed')
+    with open(words[-1], 'rb') as file:
+        return file.read().decode('utf-8-sig', 'replace')
+
+
+def _edit(name: str) -> str:
+    words = command(name)
     # Ctrl-C belongs to the editor meanwhile. A handler, and not SIG_IGN, which the editor would inherit.
     earlier = signal.signal(signal.SIGINT, _ignore)
     try:
-        status = subprocess.call([*words, name])
+        status = subprocess.call(words)
     except OSError as error:
         raise InputError(f'the editor {words[0]} cannot be run: {error.strerror or error}') from error
     finally:
         signal.signal(signal.SIGINT, earlier)
-    if status:
-        raise InputError(f'the editor {words[0]} ended with status {status}: nothing was changed')
-    with open(name, 'rb') as file:
-        return file.read().decode('utf-8-sig', 'replace')
+    return read_back(words, status)
 
 
 def _ignore(number: int, frame: object) -> None:
@@ -106,6 +118,7 @@ def _editor() -> str:
     return found
 
 
-def _remove(name: str) -> None:
+def remove(name: str) -> None:
+    """Remove the file, if it is there."""
     with suppress(OSError):
         os.unlink(name)

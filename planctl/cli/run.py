@@ -1,33 +1,54 @@
-"""`planctl run`: its options, its signals, and what it writes where. pydantic-ai is imported inside, and only here."""
+"""`planctl run`: its options, and what it writes where. pydantic-ai is imported inside, and by nothing else here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from typing import Annotated
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from planctl.cli.settings import Settings
 
-TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from planctl.agent.job import Stop, Wanted
+    from planctl.agent.job import Wanted
     from planctl.agent.outcome import Result
-    from planctl.agent.spec import LoadedAgent
-    from planctl.stores.base import BaseStore
+    from planctl.agent.watch import RunEvent
+    from planctl.cli.casting import Cast
+
+T = TypeVar('T')
 
 EXAMPLES = {'run': 'planctl run --plan-first --model offline - < checklist.md'}
 
-_Agent = Annotated[
-    str | None, typer.Option(metavar='FILE', help='An agent file, or module:variable. Default: the nearest agent.yaml.')
-]
-_Model = Annotated[
-    str | None, typer.Option(metavar='NAME', help='The model, as provider:name; `offline` needs no key.')
-]
-_PlannerModel = Annotated[str | None, typer.Option(metavar='NAME', help='Another model for planning.')]
+_FOR_BOTH = 'Limits: for planner and executor, each'
+_FOR_PLANNER = 'Limits: for the planner alone'
+_LIMITS = {
+    'max_requests': ('N', 'Requests to the model.'),
+    'max_tokens': ('N', 'Tokens, in and out.'),
+    'max_cost': ('USD', 'Cost at the known prices.'),
+    'timeout': ('TIME', 'As 90s, 15m, 2h.'),
+    'retries': ('N', 'How often a request is made again after 429, 5xx or no connection. Default: 5.'),
+}
+
+
+def _limit(name: str, *, planner: bool) -> Any:
+    metavar, text = _LIMITS[name]
+    return typer.Option(
+        f'--{"planner-" if planner else ""}{name.replace("_", "-")}',
+        metavar=metavar,
+        min=None if metavar != 'N' else 0 if name == 'retries' else 1,
+        help=text,
+        rich_help_panel=_FOR_PLANNER if planner else _FOR_BOTH,
+    )
+
+
+def _agent(name: str, text: str) -> Any:
+    return typer.Option(f'--{name}', metavar='FILE', help=text, rich_help_panel='Agents and models')
+
+
+def _model(name: str, text: str) -> Any:
+    return typer.Option(f'--{name}', metavar='NAME', help=text, rich_help_panel='Agents and models')
 
 
 def run_command(
@@ -38,18 +59,35 @@ def run_command(
     *,
     plan_first: Annotated[bool, typer.Option('--plan-first', help='Plan, then carry the plan out.')] = False,
     plan_only: Annotated[bool, typer.Option('--plan-only', help='Plan, and stop there.')] = False,
+    approve: Annotated[bool, typer.Option('--approve', help='Show the plan and ask before it is carried out.')] = False,
     append: Annotated[bool, typer.Option('--append', help='Plan, and add to the steps that are there.')] = False,
     replan: Annotated[bool, typer.Option('--replan', help='Plan the open steps again.')] = False,
-    agent: _Agent = None,
-    model: _Model = None,
-    planner_model: _PlannerModel = None,
+    agent: Annotated[
+        str | None, _agent('agent', 'An agent file, or module:variable. Default: the nearest agent.yaml.')
+    ] = None,
+    planner: Annotated[str | None, _agent('planner', 'Another agent for planning.')] = None,
+    executor: Annotated[str | None, _agent('executor', 'Another agent for carrying out.')] = None,
+    model: Annotated[str | None, _model('model', 'The model, as provider:name; `offline` needs no key.')] = None,
+    planner_model: Annotated[str | None, _model('planner-model', 'Another model for planning.')] = None,
     max_nudges: Annotated[
         int, typer.Option(min=0, help='How often an agent that stops early is told what is open.')
     ] = 2,
     max_idle: Annotated[int, typer.Option(min=1, help='Requests in a row without a change of the plan.')] = 50,
-    max_requests: Annotated[int | None, typer.Option(min=1, help='Requests to the model, for each phase.')] = None,
     steps_per_context: Annotated[
         int | None, typer.Option(min=1, help='Start with a fresh context after so many resolved steps.')
+    ] = None,
+    max_requests: Annotated[int | None, _limit('max_requests', planner=False)] = None,
+    max_tokens: Annotated[int | None, _limit('max_tokens', planner=False)] = None,
+    max_cost: Annotated[str | None, _limit('max_cost', planner=False)] = None,
+    timeout: Annotated[str | None, _limit('timeout', planner=False)] = None,
+    retries: Annotated[int | None, _limit('retries', planner=False)] = None,
+    planner_max_requests: Annotated[int | None, _limit('max_requests', planner=True)] = None,
+    planner_max_tokens: Annotated[int | None, _limit('max_tokens', planner=True)] = None,
+    planner_max_cost: Annotated[str | None, _limit('max_cost', planner=True)] = None,
+    planner_timeout: Annotated[str | None, _limit('timeout', planner=True)] = None,
+    planner_retries: Annotated[int | None, _limit('retries', planner=True)] = None,
+    events: Annotated[
+        str | None, typer.Option('--events', metavar='FILE|-', help='Write what happens as JSON, one object a line.')
     ] = None,
 ) -> int:
     """Let an agent carry out the plan, after planning it where that is asked for.
@@ -62,12 +100,22 @@ def run_command(
 
     if append and replan:
         raise InputError('--append and --replan exclude each other')
+    if approve and plan_only:
+        raise InputError('--approve and --plan-only exclude each other: --plan-only stops without asking')
+    if settings.json and events == '-':
+        raise InputError('--json and --events - both write to stdout: --events FILE writes elsewhere')
+    if approve:
+        _require_terminal()
     given = _objective(objective)
     folder = Path.cwd()
     if given is None:
-        _require_plan(settings, agent, folder)
+        _require_plan(settings, executor or agent, folder)
     from planctl.agent.job import Wanted
-    from planctl.agent.spec import load_agent
+    from planctl.cli.casting import cast_of
+    from planctl.cli.limits import limits_of
+
+    def first(one: T | None, other: T | None) -> T | None:
+        return other if one is None else one
 
     wanted = Wanted(
         objective=given or '',
@@ -75,12 +123,32 @@ def run_command(
         plan_only=plan_only,
         append=append,
         replan=replan,
+        approve=approve,
         max_nudges=max_nudges,
         max_idle=max_idle,
-        max_requests=max_requests,
+        planner=limits_of(
+            first(planner_max_requests, max_requests),
+            first(planner_max_tokens, max_tokens),
+            first(planner_max_cost, max_cost),
+            first(planner_timeout, timeout),
+            first(planner_retries, retries),
+        ),
+        executor=limits_of(max_requests, max_tokens, max_cost, timeout, retries),
         steps_per_context=steps_per_context,
     )
-    return _run(settings, wanted, load_agent(agent, model=model, folder=folder), planner_model)
+    cast = cast_of(folder, wanted, agent, planner, executor, model, planner_model)
+    return _run(settings, wanted, cast, events)
+
+
+def _require_terminal() -> None:
+    from planctl.cli.terminal import is_conversation
+    from planctl.errors import InputError
+
+    if not is_conversation():
+        raise InputError(
+            '--approve asks at a terminal, and here is none',
+            hint='--plan-only stops after planning; review with `planctl show`, then `planctl run`',
+        )
 
 
 def _objective(given: str | None) -> str | None:
@@ -113,97 +181,56 @@ def _require_plan(settings: Settings, agent: str | None, folder: Path) -> None:
         )
 
 
-def _run(settings: Settings, wanted: Wanted, loaded: LoadedAgent, planner_model: str | None) -> int:
+def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> int:
     import asyncio
     import os
+    from contextlib import AsyncExitStack, ExitStack
 
     from planctl.agent.job import Job, Stop
+    from planctl.agent.lease import Holder
     from planctl.agent.runner import run
+    from planctl.agent.tracing import start_tracing
+    from planctl.cli.asking import Asking
+    from planctl.cli.casting import store_of
+    from planctl.cli.database import actor_of
+    from planctl.cli.events import event_log
     from planctl.cli.live import reporter
+    from planctl.cli.output import complain
+    from planctl.cli.stopping import is_left_behind, signals_end
+    from planctl.cli.terminal import is_conversation
 
     # pydantic-ai greets on terminals; what is there belongs to the plan.
     os.environ.setdefault('PYDANTIC_AI_NO_BANNER', '1')
-    planner = loaded.model_for(planner_model, option='--planner-model') if wanted.plans else None
-    executor = None if wanted.plan_only else loaded.model_for(None, option='--model')
-    store, where = _store(settings, loaded, create=bool(wanted.objective))
-    stop = Stop()
-    with reporter(settings) as watch:
-        job = Job(store, loaded, wanted, watch, f'{loaded.label} · {where}')
+    opening, session, where = store_of(settings, cast, create=bool(wanted.objective))
+    stop, holder = Stop(), Holder.here()
+    actor = actor_of(settings)
+    with ExitStack() as open_now:
+        open_now.callback(start_tracing(lambda text: complain(f'planctl: {text}')))
+        watch = open_now.enter_context(reporter(settings))
+        log = None if events is None else open_now.enter_context(event_log(events, holder.run, session))
+
+        def tell(event: RunEvent) -> None:
+            if log is not None:
+                log(event)
+            watch(event)
 
         async def go() -> Result:
-            with _signals(stop, watch.close):
-                result = await run(job, planner=planner, executor=executor, stop=stop)
-            job.introduce()
-            if stop.reason is not None and _is_left_behind():
+            async with AsyncExitStack() as held:
+                store = await held.enter_async_context(opening)
+                person = Asking(watch, store, actor) if is_conversation() else None
+                job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
+                with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
+                    result = await run(job, planner=cast.planner_model, executor=cast.executor_model, stop=stop)
+                job.introduce()
+            if log is not None:
+                log.finish(result)
+            if stop.reason is not None and is_left_behind():
                 watch.close()
-                os._exit(_flushed(_finish(settings, result, listed=watch.plain)))
+                os._exit(_flushed(_finish(settings, result, listed=watch.plain, answered=events != '-')))
             return result
 
         result = asyncio.run(go())
-    return _finish(settings, result, listed=watch.plain)
-
-
-def _store(settings: Settings, loaded: LoadedAgent, *, create: bool) -> tuple[BaseStore, str]:
-    """Return the store and where it is: the one that is named, else the agent's own, else the nearest file."""
-    from planctl.agent.roles import own_planning
-    from planctl.errors import InputError
-    from planctl.locate import locate
-    from planctl.plan import check_session
-    from planctl.stores.adapter import inner
-    from planctl.stores.sqlite import SqlitePlanStore
-
-    own = own_planning(loaded)
-    if settings.db is None and own is not None and own.store is not None:
-        store = own.store
-        if isinstance(store, SqlitePlanStore):
-            session = store.session if settings.session is None else settings.session
-            return SqlitePlanStore(store.path, session=session, table=store.table), f'{store.path} · session {session}'
-        if settings.session is not None:
-            raise InputError(f'--session cannot be given: {loaded.label} has a store of its own')
-        return inner(store), f'{type(store).__name__} of {loaded.label}'
-    session = check_session(settings.session_name)
-    place = locate(settings.db, create=create)
-    is_new = '' if place.exists else ' (new)'
-    where = f'{place.shown}{is_new} · session {session}'
-    return SqlitePlanStore(place.path, session=session, table=place.table, journal=place.journal), where
-
-
-@contextmanager
-def _signals(stop: Stop, close: Callable[[], None]) -> Generator[None]:
-    """Let SIGINT and SIGTERM end the run; the second one ends the process at once."""
-    import asyncio
-    import os
-    import signal
-
-    from planctl.agent.outcome import STATUS, StopReason
-
-    loop = asyncio.get_running_loop()
-    reasons = {signal.SIGINT: StopReason.interrupted, signal.SIGTERM: StopReason.terminated}
-
-    def asked(reason: StopReason) -> None:
-        if stop.reason is None:
-            stop.request(reason)
-        else:
-            close()
-            os._exit(STATUS[reason])
-
-    added: list[int] = []
-    for number, reason in reasons.items():
-        with suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, asked, reason)
-            added.append(number)
-    try:
-        yield
-    finally:
-        for number in added:
-            loop.remove_signal_handler(number)
-
-
-def _is_left_behind() -> bool:
-    """Whether a tool that knows no cancelling still runs on a thread, for which the interpreter would wait."""
-    import threading
-
-    return any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
+    return _finish(settings, result, listed=watch.plain, answered=events != '-')
 
 
 def _flushed(status: int) -> int:
@@ -215,7 +242,7 @@ def _flushed(status: int) -> int:
     return status
 
 
-def _finish(settings: Settings, result: Result, *, listed: bool) -> int:
+def _finish(settings: Settings, result: Result, *, listed: bool, answered: bool) -> int:
     """Write the answer to stdout and how it ended to stderr; return the exit status."""
     from planctl.agent.outcome import STATUS
     from planctl.cli.failure import report
@@ -225,7 +252,7 @@ def _finish(settings: Settings, result: Result, *, listed: bool) -> int:
 
     if settings.json:
         emit_json(result.document())
-    elif result.text and not settings.quiet:
+    elif result.text and answered and not settings.quiet:
         emit(result.text + '\n')
     if result.error is not None:
         return report(result.error)

@@ -325,7 +325,7 @@ def test_the_answer_is_on_stdout_and_everything_else_is_not(here: Path, capsys: 
     document = json.loads(out)
     assert (document['schema'], document['kind'], document['stop_reason']) == (1, 'run', 'waiting')
     assert [phase['name'] for phase in document['phases']] == ['plan', 'execute']
-    assert document['open'][0].keys() == {'id', 'content', 'status', 'note'}
+    assert document['open'][0].keys() == {'id', 'content', 'status', 'note', 'waits_for'}
     assert run(['run', '--model', 'offline', '--quiet']) == 6
     assert capsys.readouterr().out == ''
 

@@ -49,6 +49,7 @@ def test_a_signal_ends_the_run_gives_back_the_step_and_the_next_run_goes_on(
         'content': 'Take long `test -e go || exec sleep 60`',
         'status': 'pending',
         'note': 'interrupted',
+        'waits_for': [],
     }
     assert 'Traceback' not in err
     assert plan_in(folder).owner is None
