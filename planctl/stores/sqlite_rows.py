@@ -119,7 +119,8 @@ class Rows:
     def _write_steps(self, stored: Snapshot, change: Change) -> dict[str, int]:
         """Write the rows and columns that changed, in both tables, and return every step's position."""
         gone = [step.id for step in change.deleted]
-        if not stored.settled or any(c.before is None or c.moved for c in change.steps):
+        is_rearranged = not stored.settled or any(c.before is None or c.moved for c in change.steps)
+        if is_rearranged:
             seqs = positions(stored.seqs, [step.id for step in change.after.steps])
         else:
             seqs = stored.seqs.copy()
@@ -133,7 +134,7 @@ class Rows:
         self._insert(self._table, [row[1 : -len(OWN)] for row in rows])
         self._insert('planctl_steps', rows)
         changed = {c.step.id: columns_changed(c) for c in change.updated if c.step.id not in mended}
-        for step_id, seq in seqs.items():
+        for step_id, seq in seqs.items() if is_rearranged else ():
             if stored.seqs.get(step_id, seq) != seq and step_id not in mended:
                 changed.setdefault(step_id, {})['seq'] = seq
         for step_id, columns in changed.items():
