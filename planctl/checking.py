@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from planctl.errors import InvalidId
-from planctl.plan import Plan, Problem, Step, check_id
-from planctl.sanitize import clean
+from planctl.plan import Plan, Problem, Step, check_id, not_an_id
 
 
 def check(plan: Plan) -> tuple[Problem, ...]:
@@ -16,12 +15,8 @@ def check(plan: Plan) -> tuple[Problem, ...]:
     other; one loop at a time is named. Linear.
     """
     bad = {problem.id for problem in plan.problems}
-    odd = [Problem(step_id, _odd(step_id)) for step_id in _odd_ids(plan.steps) if step_id not in bad]
+    odd = [Problem(step_id, not_an_id(step_id)) for step_id in _odd_ids(plan.steps) if step_id not in bad]
     return (*plan.problems, *odd, *_loop(plan))
-
-
-def _odd(step_id: str) -> str:
-    return f'{clean(step_id)[:80]!r} cannot be a step id: {InvalidId.__doc__}'
 
 
 def _odd_ids(steps: Sequence[Step]) -> list[str]:

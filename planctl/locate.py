@@ -15,8 +15,8 @@ NAMES = ('plan.db', '.agent-plan.db')
 """What a database is called where none is named, the first one for a new database too."""
 
 _SCHEME = r'([A-Za-z][A-Za-z0-9+.-]+)://'
-# A file name may hold a question mark; what reads like our options is taken for them.
-_OPTIONS = r'\?((?:table|journal)=[^?]*)$'
+# A file name may hold a question mark; what reads like options is taken for them, so that a slip makes no file.
+_OPTIONS = r'\?([A-Za-z_]+=[^?]*)$'
 
 
 @dataclass(frozen=True, slots=True)

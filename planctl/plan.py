@@ -188,8 +188,14 @@ _TABLE = re.compile(r'[A-Za-z_][A-Za-z0-9_]{0,62}')
 def check_id(step_id: str) -> str:
     """Return an id that somebody chose, or raise `InvalidId`."""
     if _ID.fullmatch(step_id) is None or not step_id.isprintable():
-        raise InvalidId(f'{clean(step_id)[:80]!r} cannot be a step id: {InvalidId.__doc__}')
+        raise InvalidId(not_an_id(step_id))
     return step_id
+
+
+def not_an_id(step_id: str) -> str:
+    """Return why an id cannot be one, as a message says it."""
+    seen = clean(f'|{step_id}|')[1:-1]  # A blank at its end may be the very reason.
+    return f'{seen[:80]!r} cannot be an id: {(InvalidId.__doc__ or "").rstrip(".")}'
 
 
 def check_session(session: str) -> str:

@@ -20,10 +20,8 @@ def _hint(error: PlanctlError, command: str | None, settings: Settings) -> str |
     last = error.ids[-1] if error.ids else ''
     match error.code, command:
         case 'database_not_found', _:
-            return f"to make one: {planctl} add 'The first step'"
-        case 'session_not_found', str() if (command or '').startswith('session '):
-            return f'those there are: {planctl} session list'
-        case 'session_not_found', 'undo' | 'log' | 'export':
+            return f"to make one: {planctl} add 'The first step'" if _can_be_made(settings.db) else None
+        case 'session_not_found', str() if (command or '').startswith(('session ', 'undo', 'log', 'export')):
             return f'those there are: {planctl} session list'
         case 'undo_conflict', _:
             return f'what was done: {planctl} log{f" {first}" if first else ""}'
@@ -53,6 +51,11 @@ def _hint(error: PlanctlError, command: str | None, settings: Settings) -> str |
             return 'planctl has not touched it'
         case _:
             return None
+
+
+def _can_be_made(db: str | None) -> bool:
+    folder = os.path.dirname(db or '')
+    return '://' not in folder and (not folder or os.path.isdir(folder))
 
 
 def _planctl(settings: Settings) -> str:

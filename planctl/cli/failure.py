@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from planctl.cli.output import complain, dump, flags
+from planctl.cli.output import AnswerLost, complain, dump, flags
 from planctl.errors import AgentError, InputError, NotFound, PlanctlError, Refused, StorageError
 from planctl.sanitize import shown
 
@@ -59,8 +59,11 @@ def report(error: Exception) -> int:
         status, code, message = USAGE, 'usage', str(getattr(error, 'format_message')())  # noqa: B009
         if message.startswith('No such option'):
             hint = 'text that starts with a dash goes behind --'
-    elif isinstance(error, OSError):
+    elif isinstance(error, AnswerLost):
         status, code, message = STORAGE, 'output', f'cannot write the answer: {error.strerror or error}'
+        hint = 'the change is stored: do not repeat the command' if error.stored else None
+    elif isinstance(error, OSError):
+        status, code, message = STORAGE, 'io', _io_message(error)
     else:
         status, code, message = INTERNAL, 'internal', f'internal error: {type(error).__name__}: {error}'
         hint = '--debug shows where'
@@ -80,6 +83,16 @@ def report(error: Exception) -> int:
             complain(trace.rstrip())
         complain(f'planctl: {message}' + (f' ({hint})' if hint else ''))
     return status
+
+
+def _io_message(error: OSError) -> str:
+    import os
+
+    try:
+        os.getcwd()
+    except OSError:
+        return 'this folder is gone, or may not be looked into'
+    return f'{error.filename}: {error.strerror}' if error.filename and error.strerror else str(error)
 
 
 def is_usage(error: BaseException) -> bool:

@@ -11,6 +11,14 @@ from typing import Any, TextIO
 _ASCII = str.maketrans({'·': '-', '–': '-', '—': '-', '…': '...', '→': '->'})
 # What JSON leaves as it is, but a terminal would act on: DEL, C1, line separators, bidi controls, lone surrogates.
 _UNSHOWABLE = '[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
+
+
+class AnswerLost(OSError):
+    """The answer could not be written; `stored` says whether a change was stored before that."""
+
+    stored = False
+
+
 _argv: list[str] = []
 _gone: list[bool] = []
 
@@ -27,7 +35,7 @@ def flags() -> list[str]:
 
 
 def emit(text: str) -> None:
-    """Write the answer and flush it. A reader that has gone is no error; a full disk raises `OSError`."""
+    """Write the answer and flush it. A reader that has gone is no error; a full disk raises `AnswerLost`."""
     stream = sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `>&-`
         return
@@ -36,10 +44,10 @@ def emit(text: str) -> None:
     except BrokenPipeError:
         _gone.append(True)
         _to_nowhere(stream)
-    except OSError:
+    except OSError as error:
         # What is left in the buffer would fail again, with a traceback, when the interpreter ends.
         _to_nowhere(stream)
-        raise
+        raise AnswerLost(*error.args) from error
 
 
 def reader_has_gone() -> bool:

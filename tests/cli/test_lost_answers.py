@@ -1,0 +1,74 @@
+"""What is said when an answer cannot be written, when the folder is gone, and when a name holds a slip."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_helpers import environment, process
+
+needs_full = pytest.mark.skipif(not Path('/dev/full').exists(), reason='this system has no /dev/full')
+
+
+def to_full_disk(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    with open('/dev/full', 'w') as full:
+        return subprocess.run(
+            [sys.executable, '-m', 'planctl', *words],
+            cwd=cwd,
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+
+@needs_full
+@pytest.mark.parametrize('json', [(), ('--json',)])
+def test_a_change_whose_answer_is_lost_is_said_to_be_stored(json: tuple[str, ...], tmp_path: Path) -> None:
+    ended = to_full_disk(*json, 'add', 'x', cwd=tmp_path)
+    assert ended.returncode == 5
+    assert 'cannot write the answer' in ended.stderr
+    assert 'the change is stored' in ended.stderr
+    assert process('show', '-o', 'ids', cwd=tmp_path).out == '1\n'
+    assert 'stored' not in to_full_disk(*json, 'show', cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize('command', ['run', 'show', 'where', 'add'])
+def test_a_folder_that_is_gone_is_named_as_the_reason(command: str, tmp_path: Path) -> None:
+    gone = tmp_path / 'gone'
+    gone.mkdir()
+    words = [command, *(['x'] if command in ('add', 'run') else [])]
+    code = (
+        f'import os, sys; os.chdir({str(gone)!r}); os.rmdir({str(gone)!r}); '
+        f'from planctl.cli import main; sys.exit(main({words!r}))'
+    )
+    ended = subprocess.run([sys.executable, '-c', code], env=environment(), capture_output=True, text=True, check=False)
+    assert ended.returncode in (3, 5)
+    assert 'this folder is gone' in ended.stderr
+    assert ended.stderr.count('\n') == 1
+
+
+@pytest.mark.parametrize('slip', ['plan.db?jornal=delete', 'plan.db?tabel=x', 'file:x.db?mode=ro'])
+def test_a_slip_in_an_option_of_the_database_makes_no_file(slip: str, tmp_path: Path) -> None:
+    ended = process('--db', slip, 'add', 'x', cwd=tmp_path)
+    assert ended.status == 2
+    assert 'there are table and journal' in ended.err
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_hint_that_would_fail_itself(tmp_path: Path) -> None:
+    ended = process('--db', 'no/such/folder/p.db', 'show', cwd=tmp_path)
+    assert ended.status == 3
+    assert 'add' not in ended.err
+
+
+def test_an_id_is_quoted_with_what_is_wrong_about_it(tmp_path: Path) -> None:
+    process('add', 'x', cwd=tmp_path)
+    ended = process('show', 'zzz ', cwd=tmp_path)
+    assert ended.status in (2, 3)
+    assert "'zzz '" in ended.err
+    assert '..' not in ended.err
