@@ -30,6 +30,8 @@ class Judgement:
     """Steps whose whole subtree any operation resolves."""
     requested: dict[str, None] = field(default_factory=dict[str, None])
     """Steps that were given a status, as opposed to those that settling moves."""
+    restored: set[str] = field(default_factory=set[str])
+    """Steps that got back a status which they had once, or had elsewhere."""
     claimed: list[str] = field(default_factory=list[str])
     mended: list[str] = field(default_factory=list[str])
     """Steps that could not be read and were edited."""

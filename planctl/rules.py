@@ -223,7 +223,9 @@ def _restore(judgement: Judgement, operation: Restore) -> None:
             )
         )
         if step.id not in before or before[step.id].status is not step.status:
+            # A prerequisite may be opened again above what is done: what was so once can be so again.
             judgement.requested[step.id] = None
+            judgement.restored.add(step.id)
     if operation.placed:
         work.arrange(operation.placed)
 
@@ -262,6 +264,8 @@ def _judge(judgement: Judgement) -> None:
     for step_id in given if len(given) < 2 else [one for one in work.steps if one in given]:
         step, earlier = work.steps.get(step_id), before.get(step_id)
         if step is not None and (earlier is None or earlier.status is not step.status):
+            if step_id not in judgement.restored:
+                _judge_waiting(work, step)
             _judge_status(work, step, earlier, under_resolved)
     for step_id, parent_id, is_parent in work.linked:
         step = work.steps.get(step_id)
@@ -279,20 +283,24 @@ def _judge(judgement: Judgement) -> None:
         judge_claims(judgement)
 
 
+def _judge_waiting(work: Working, step: Step) -> None:
+    waits = work.open_prerequisites(step)
+    if waits and step.status in (IN_PROGRESS, COMPLETED):
+        raise OpenPrerequisite(f'step {step.id} waits for {listed(waits)}', ids=[step.id, *waits])
+    # With a reason it is what cannot be done although its turn has come; without one it would mean nothing.
+    known = [other for other in step.depends_on if other in work.steps]
+    if step.status is BLOCKED and known and not waits and not step.note:
+        raise NothingToWaitFor(
+            f'step {step.id} cannot be blocked: all that it waits for is resolved', ids=[step.id, *known]
+        )
+
+
 def _judge_status(work: Working, step: Step, earlier: Step | None, under_resolved: dict[str, str | None]) -> None:
     status = step.status
-    waits = work.open_prerequisites(step)
-    if waits and status in (IN_PROGRESS, COMPLETED):
-        raise OpenPrerequisite(f'step {step.id} waits for {listed(waits)}', ids=[step.id, *waits])
     if status.resolved:
         if children := work.open_children(step.id):
             raise OpenChildren(f'step {step.id} has open subtasks: {listed(children)}', ids=[step.id, *children])
         return
-    # With a reason it is what cannot be done although its turn has come; without one it would mean nothing.
-    if status is BLOCKED and not waits and not step.note and (known := [o for o in step.depends_on if o in work.steps]):
-        raise NothingToWaitFor(
-            f'step {step.id} cannot be blocked: all that it waits for is resolved', ids=[step.id, *known]
-        )
     if earlier is not None and (status is IN_PROGRESS or earlier.resolved):
         resolved_id = work.nearest(step.id, lambda ancestor: ancestor.resolved, under_resolved)
         if resolved_id is not None:
