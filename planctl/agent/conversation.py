@@ -24,7 +24,7 @@ from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_graph import End
 
 from planctl.agent.limits import LimitName, Limits
-from planctl.agent.models import one_line
+from planctl.agent.models import in_words, one_line
 from planctl.agent.outcome import Phase
 from planctl.agent.prompts import CORE_TOOLS, SUBTASK_TOOLS
 from planctl.agent.retrying import Retrying, pause_before
@@ -127,7 +127,7 @@ class Conversation(Generic[R]):
             if clock.expired():
                 words = self._limits.words('timeout', planning=self.phase.name == 'plan')
                 raise LimitReached(words, 'timeout') from error
-            message = f'{self._model.model_name}: {type(error).__name__}: {one_line(error)}'
+            message = f'{self._model.model_name}: {in_words(error)}'
             made = self.phase.requests - asked
             if isinstance(error, ModelContextWindowExceededError):
                 raise ContextLost(message, why='the context is full', requests=made) from error

@@ -130,7 +130,7 @@ async def _work(job: Job, model: Model, plan: Plan) -> End:
             if in_vain > (limits.retries if error.pause is not None else 0):
                 raise
             await asyncio.sleep(error.pause or 0)
-            turn = Turn[Halt | _Afresh]([], stop=afresh.because(error.why))
+            turn = Turn([], stop=afresh.because(error.why))
         else:
             in_vain = 0
         plan = await job.read()

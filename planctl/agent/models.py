@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from planctl.errors import ExtraMissing, ModelError
 
@@ -55,5 +55,35 @@ def one_line(error: BaseException) -> str:
     """Return the message of an error on one line of at most 300 characters; its type when it has none."""
     from planctl.sanitize import clean
 
-    text = clean(str(error)) or type(error).__name__
+    return _cut(clean(str(error)) or type(error).__name__)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 300 else f'{text[:299]}…'
+
+
+def in_words(error: BaseException) -> str:
+    """Return what a failed call of an agent came to, on one line: of a provider's answer the words, not the body."""
+    from pydantic_ai.exceptions import ContentFilterError, ModelAPIError, ModelHTTPError
+
+    if isinstance(error, ContentFilterError):
+        return f'the model refused: {one_line(error).partition(", body: ")[0]}'
+    if isinstance(error, ModelHTTPError):
+        said = _message_in(error.body)
+        return f'the provider answered {error.status_code}' + (f': {_cut(said)}' if said else '')
+    if isinstance(error, ModelAPIError):
+        return one_line(error)
+    return f'{type(error).__name__}: {one_line(error)}'
+
+
+def _message_in(body: object) -> str:
+    """Return the message of an error body, wherever providers put it; the body itself when there is none."""
+    from planctl.sanitize import clean
+
+    if isinstance(body, dict):
+        fields = cast('dict[str, Any]', body)
+        inside: Any = fields.get('error')
+        if isinstance(inside, dict):
+            return _message_in(cast('object', inside))
+        return clean(str(fields.get('message') or inside or fields))
+    return clean(str(body or ''))

@@ -25,7 +25,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
-from planctl.agent.models import one_line
+from planctl.agent.models import in_words
 from planctl.agent.prices import behind
 from planctl.agent.watch import Retried
 
@@ -154,11 +154,6 @@ class RetryingModel(WrapperModel):
         seconds = pause_before(attempt, error)
         if attempt > self._how.retries or not may_pass(error) or seconds > PATIENCE:
             raise error
-        self._how.watch(Retried(attempt, self._how.retries, seconds, _why(error)))
+        self._how.watch(Retried(attempt, self._how.retries, seconds, in_words(error)))
         await asyncio.sleep(seconds)
 
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ModelHTTPError):
-        return f'the provider answered {error.status_code}'
-    return one_line(error)

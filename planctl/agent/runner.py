@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 from pydantic_ai.models import Model
 
@@ -37,7 +38,11 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
     def taken(predecessor: str) -> None:
         job.say(f'taking over from {predecessor}, which ended without giving the session back')
 
-    async with job.store:
+    async with AsyncExitStack() as held:
+        await held.enter_async_context(job.store)
+        for model in (planner, None if executor is planner else executor):
+            if model is not None:  # What it is connected to is closed with the run.
+                await held.enter_async_context(model)
         # Before the lease, which is a write: a session that is not there must not be made by asking for it.
         _objective(job, await job.store.read())
         try:
