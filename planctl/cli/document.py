@@ -45,6 +45,64 @@ ITEM_FIELDS: Mapping[str, str] = {
 }
 """The fields of an item, in order."""
 
+MORE_FIELDS: Mapping[str, Mapping[str, str]] = {
+    'import': {
+        'renamed': 'the ids of the text that were taken, each with the one that the step got',
+        'dry_run': 'whether it is only what would come of it',
+    },
+    'undo': {
+        'undone': 'the revision that was taken back',
+        'dry_run': 'whether it is only what would come of it',
+    },
+}
+"""What single commands answer beyond that, by their name."""
+
+LOG_FIELDS: Mapping[str, str] = {
+    'schema': FIELDS['schema'],
+    'kind': 'log',
+    'session': FIELDS['session'],
+    'revision': FIELDS['revision'],
+    'entries': 'what was done, the newest last; with --follow a new document has what is new',
+}
+"""The fields of the answer of `log`, in order."""
+
+ENTRY_FIELDS: Mapping[str, str] = {
+    'revision': 'entries with the same revision were one transaction',
+    'at': 'when (UTC)',
+    'actor': 'who; `other` is a program without planctl',
+    'operation': 'what was done; `undo 7` took revision 7 back',
+    'id': 'the step, empty for the objective and the brief of the session',
+    'before': 'its fields before, those left out that are as in a new step; null when it was not there',
+    'after': 'its fields after, alike; null when it is gone',
+}
+"""The fields of an entry of the log, in order."""
+
+SESSIONS_FIELDS: Mapping[str, str] = {
+    'schema': FIELDS['schema'],
+    'kind': FIELDS['kind'],
+    'sessions': 'the sessions that the command lists, made or removed; a removed one as it was',
+}
+"""The fields of the answers of `session`, in order."""
+
+SESSION_FIELDS: Mapping[str, str] = {
+    'session': 'its name',
+    'revision': FIELDS['revision'],
+    'state': FIELDS['state'],
+    'objective': FIELDS['objective'],
+    'counts': FIELDS['counts'],
+    'changed_at': 'when it was last changed (UTC), or null where that is not known',
+}
+"""The fields of a session, in order."""
+
+FILE_FIELDS: Mapping[str, str] = {
+    'schema': FIELDS['schema'],
+    'kind': 'export',
+    'session': FIELDS['session'],
+    'file': 'the absolute path of the file that was written',
+    'format': 'json, md, mermaid, svg, html, or db for a whole database',
+}
+"""The fields of the answer of an `export` into a file, in order."""
+
 WHERE_FIELDS: Mapping[str, str] = {
     'schema': FIELDS['schema'],
     'kind': 'where',

@@ -19,7 +19,7 @@ from planctl.cli.settings import Settings
 from planctl.editing import Sheet, edited, sheet
 from planctl.errors import InputError, NotFound, PlanctlError
 from planctl.operations import Operation
-from planctl.plan import Plan
+from planctl.plan import Plan, damage
 
 
 def is_possible() -> bool:
@@ -41,6 +41,8 @@ def edit_text(settings: Settings, word: str | None) -> tuple[Change, list[str]]:
         if word is not None:
             raise
         plan = Plan(settings.session_name)
+    if plan.problems:
+        raise damage(plan.problems)
     root = None if word is None else resolve(plan, word)
     shown = sheet(plan, root)
     name = written(shown)

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from planctl.cli.database import actor_of, change, read
+from planctl.cli.problems import complain_of, readable
 from planctl.cli.settings import Settings
 from planctl.errors import InputError, SessionNotFound, StorageError, Unsupported
 
@@ -157,7 +158,10 @@ def export(
     if settings.json and named is None and how != 'json':
         raise InputError(f'--json answers with JSON: name a file for {how}')
     plan = read(settings)
+    if named is None and settings.quiet and not settings.json:
+        return 0
     text = _rendered(settings, plan, how)
+    complain_of(plan)
     if named is None:
         from planctl.cli.output import emit
 
@@ -175,25 +179,26 @@ def export(
 def _rendered(settings: Settings, plan: Plan, how: Output) -> str:
     from planctl.text import tree_order
 
+    steps = readable(plan)
     match how:
         case 'json':
             from planctl.cli.document import document
             from planctl.cli.output import dump
 
-            answer = document('export', plan, plan.steps, actor=actor_of(settings), now=time.time(), exact=True)
+            answer = document('export', plan, steps, actor=actor_of(settings), now=time.time(), exact=True)
             return dump(answer) + '\n'
         case 'md':
             from planctl.markdown import render_markdown
 
-            return render_markdown(plan, tree_order(plan.steps)) + '\n'
+            return render_markdown(plan, tree_order(steps)) + '\n'
         case 'mermaid':
             from planctl.exchange import render_mermaid
 
-            return render_mermaid(plan, plan.steps) + '\n'
+            return render_mermaid(plan, steps) + '\n'
         case 'svg' | 'html':
             from planctl.cli.picture import picture
 
-            return picture(plan, how, now=time.time())
+            return picture(plan, steps, how, now=time.time())
 
 
 def _copy(settings: Settings, target: str) -> int:

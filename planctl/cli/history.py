@@ -59,10 +59,9 @@ def log(
 
     async def looked(store: BaseStore) -> tuple[Plan, list[LogRow]]:
         plan = await store.read()
-        rows = await _rows(store, plan, step, count, since)
-        if not rows and not plan.removed:
+        if not plan.removed:
             require_session(plan, place)
-        return plan, rows
+        return plan, await _rows(store, plan, step, count, since)
 
     plan, rows = use(settings, place, looked)
     _tell(settings, plan, rows)

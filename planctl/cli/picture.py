@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.cells import cell_len
 from rich.console import Console
 
 from planctl.cli.view import PlanView
-from planctl.plan import Plan
+from planctl.plan import Plan, Step
 from planctl.sanitize import shown
 from planctl.text import tree_order
 
@@ -37,9 +38,9 @@ pre {{ font-family: Menlo, 'DejaVu Sans Mono', Consolas, 'Courier New', monospac
 """
 
 
-def picture(plan: Plan, how: Literal['svg', 'html'], *, now: float) -> str:
+def picture(plan: Plan, steps: Sequence[Step], how: Literal['svg', 'html'], *, now: float) -> str:
     """Return the plan as it is shown on a terminal, as a document of its own. `now` is in seconds since the epoch."""
-    rows = tree_order(plan.steps)
+    rows = tree_order(steps)
     needed = max((depth * 2 + cell_len(shown(step.content)) + 40 for depth, step in rows), default=0)
     console = Console(
         file=io.StringIO(),

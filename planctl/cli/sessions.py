@@ -13,7 +13,7 @@ from planctl.cli.database import actor_of, require_session, use
 from planctl.cli.settings import Settings
 from planctl.errors import Refused, SessionExists, SessionHeld, Unsupported
 from planctl.locate import Place, locate
-from planctl.plan import check_session
+from planctl.plan import check_session, damage
 
 TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ def copy(settings: Settings, source: From, target: To) -> int:
     place = locate(settings.db)
     plan = use(settings, place, lambda store: store.read(), session=source)
     require_session(plan, place)
+    if plan.problems:
+        raise damage(plan.problems)
 
     def fill(into: Plan) -> Iterable[Operation]:
         if not (into.removed or (into.revision == 0 and not into.steps)):
