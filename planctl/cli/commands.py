@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -47,12 +46,6 @@ SUBCOMMANDS: dict[str, dict[str, str]] = {
     },
 }
 """The commands below a command, whose own function is what it does alone. `EXAMPLES` names them with both words."""
-
-LONG_LIVED = frozenset({'run'})
-"""Commands that need the garbage collector, which is off for those that are over in a moment.
-
-Those that live long only when asked to (`show --watch`, `log --follow`) switch it on themselves.
-"""
 
 
 def application() -> Any:
@@ -111,8 +104,6 @@ class _Group(typer.core.TyperGroup):
 
 
 def _build(name: str, where: str) -> Any:
-    if name in LONG_LIVED:
-        gc.enable()
     app = typer.Typer(name=name, add_completion=False, pretty_exceptions_enable=False)
     function, epilog = _function(name, where)
     if name not in SUBCOMMANDS:

@@ -190,6 +190,7 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
     from planctl.agent.lease import Holder
     from planctl.agent.runner import run
     from planctl.agent.tracing import start_tracing
+    from planctl.cli import live_long
     from planctl.cli.asking import Asking
     from planctl.cli.casting import store_of
     from planctl.cli.database import actor_of
@@ -229,6 +230,7 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
                 os._exit(_flushed(_finish(settings, result, listed=watch.plain, answered=events != '-')))
             return result
 
+        live_long()
         result = asyncio.run(go())
     return _finish(settings, result, listed=watch.plain, answered=events != '-')
 

@@ -6,7 +6,6 @@ no other program finds anything beside its database that it did not leave there 
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from planctl.cli import live_long
 from planctl.cli.database import file_at
 from planctl.cli.output import complain, reader_has_gone
 from planctl.cli.settings import Settings
@@ -91,7 +91,7 @@ def _in_place(settings: Settings, frame: Callable[[Plan], Frame], is_over: Calla
 def _looks(settings: Settings) -> Iterator[Plan | None]:
     """Yield the plan when it changed, else `None`, every now and then."""
     session = check_session(settings.session_name)
-    gc.enable()
+    live_long()
     signal.signal(signal.SIGTERM, _terminated)
     before: Plan | None = None
     waiting = True
