@@ -22,6 +22,7 @@ from planctl.stores.sqlite_open import (
     explained,
     identity,
     is_blank,
+    leave,
     open_for_writing,
     read_from,
 )
@@ -130,7 +131,11 @@ class PlanFile:
         """Close what is open. The next call opens again what it needs."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            writer.connection.close()
+            try:
+                if writer.file != identity(self.path):
+                    leave(writer.connection, writer.place, writer.log)
+            finally:
+                writer.connection.close()
 
     def _look(self, work: Callable[[Rows], T], given_up: Callable[[], bool] | None) -> T:
         with explained(self.path, self._wait):
@@ -151,11 +156,14 @@ class PlanFile:
         while True:
             writer = self._current()
             if writer is None:
-                connection = open_for_writing(os.path.realpath(self.path), self._journal, patience)
-                writer = self._writer = _Writer(connection, self._rows(connection), identity(self.path))
+                place = os.path.realpath(self.path)
+                connection = open_for_writing(place, self._journal, patience)
+                writer = self._writer = _Writer(connection, self._rows(connection), place, identity(self.path))
             connection = writer.connection
             patience.attempt(lambda connection=connection: connection.execute('BEGIN IMMEDIATE'))
             if writer.file == identity(self.path):
+                # From the first lock on until it is closed, the log ahead is the same one.
+                writer.log = writer.log or identity(f'{writer.place}-wal')
                 patience.check()
                 return writer
             # Somebody removed or replaced the file while we waited.
@@ -178,13 +186,15 @@ class PlanFile:
         return writer
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Writer:
-    """An open connection for writing, and which file it is on."""
+    """An open connection for writing, where it was opened, and which file and which log ahead it is on."""
 
     connection: sqlite3.Connection
     rows: Rows
+    place: str
     file: tuple[int, int] | None
+    log: tuple[int, int] | None = None
 
 
 def _read(connection: sqlite3.Connection, rows: Rows, work: Callable[[Rows], T]) -> T:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from planctl.errors import DamagedStore, DatabaseNotFound, InputError, StorageError, StoreUnavailable
+from planctl.stores.sqlite_locks import holder
 
 T = TypeVar('T')
 
@@ -85,7 +86,8 @@ def _meaning(error: sqlite3.Error, path: str, wait: float) -> StorageError:
     code = getattr(error, 'sqlite_errorcode', sqlite3.SQLITE_ERROR) & 0xFF
     if code in _BUSY:
         return StoreUnavailable(
-            f'{path} is locked: another process has held it for {wait:g} s', hint='try again when it has finished'
+            f'{path} is locked: after {wait:g} s it is still held by {holder(path)}',
+            hint='try again when that has finished',
         )
     if code == sqlite3.SQLITE_NOTADB:
         return DamagedStore(f'{path} is not a SQLite database')
@@ -118,6 +120,24 @@ def identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def leave(connection: sqlite3.Connection, path: str, log: tuple[int, int] | None) -> None:
+    """Make sure that what is left at `path` of a database that is there no longer does no harm to the next one.
+
+    Its log ahead (`log` tells which) stays where it was, and SQLite would take it for that of whatever file is put
+    there. So all of it goes into the file that was moved, or into nothing.
+    """
+    ahead = f'{path}-wal'
+    if log is None or identity(ahead) != log:
+        return
+    with suppress(sqlite3.Error):
+        connection.execute('PRAGMA wal_checkpoint(TRUNCATE)')
+    if identity(path) is not None and not is_blank(ahead) and identity(ahead) == log:
+        # Another process is still at work on what was there.
+        for name in (ahead, f'{path}-shm'):
+            with suppress(OSError):
+                os.unlink(name)
 
 
 def is_blank(path: str) -> bool:
@@ -213,6 +233,10 @@ def copy_to(connection: sqlite3.Connection, target: str) -> None:
     """Copy the whole database into a new file; nothing is there before it is whole."""
     if os.path.lexists(target):
         raise StorageError(f'{target} is there already')
+    if not connection.in_transaction:
+        connection.execute('BEGIN')
+    # With a lock for reading, so that the copy neither waits for a writer nor begins again after one.
+    connection.execute('SELECT 1 FROM sqlite_master').fetchone()
     partial = f'{target}.{os.getpid()}-partial'
     try:
         copy = sqlite3.connect(partial, isolation_level=None)
@@ -221,8 +245,8 @@ def copy_to(connection: sqlite3.Connection, target: str) -> None:
         finally:
             copy.close()
         os.replace(partial, target)
-    except OSError as error:
-        raise StorageError(f'{target} cannot be written: {error.strerror or error}') from error
+    except (OSError, sqlite3.Error) as error:
+        raise StorageError(f'the copy {target} cannot be written: {error}') from error
     finally:
         for end in ('', '-journal', '-wal', '-shm'):
             with suppress(FileNotFoundError):

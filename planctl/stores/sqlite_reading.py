@@ -49,6 +49,10 @@ class Reading:
         self._key = (table.lower(), session)
         self._name = name
 
+    def outdated(self) -> bool:
+        """Return whether our tables are those of an older planctl. Raises `DamagedStore` and `NewerSchema`."""
+        return look(self._db, self._table, self._name)[1]
+
     def snapshot(self) -> Snapshot:
         """Return the plan and how it is stored. Raises `DamagedStore` and `NewerSchema`."""
         tables, outdated = look(self._db, self._table, self._name)
@@ -158,7 +162,10 @@ class Reading:
             self._db.text_factory = str
 
     def _brought_up_to_date(self) -> sqlite3.Connection:
-        """Return a copy in memory with our tables as this planctl knows them: reading changes no file."""
+        """Return a copy in memory with our tables as this planctl knows them: reading changes no file.
+
+        Never while we hold the lock for writing, for which a copy would wait.
+        """
         copy = sqlite3.connect(':memory:', isolation_level=None)
         self._db.backup(copy)
         migrate(copy)

@@ -45,12 +45,7 @@ class Rows:
         What another program wrote since our last write becomes a revision of its own before that. A change of nothing
         writes nothing, not even our tables.
         """
-        stored = self._load()
-        if stored.outdated:
-            # What is seen of migrated tables is seen no more when the transaction ends without a write.
-            self._seen = None
-            migrate(self._db)
-            stored = self._reading.snapshot()
+        stored = self._load(to_write=True)
         if key is not None and (reply := self._reading.reply(stored, key)) is not None:
             return load_reply(reply, stored.plan)
         found = None if stored.settled else foreign(self._reading.last_written(stored), stored.plan.steps)
@@ -83,12 +78,15 @@ class Rows:
         if self._written is not None and self._seen is not None:
             self._seen = (self._seen[0], self._written)
 
-    def _load(self) -> Snapshot:
+    def _load(self, *, to_write: bool = False) -> Snapshot:
         self._written = None
         # It moves when another connection commits, never by our own commits.
         version: int = self._db.execute('PRAGMA data_version').fetchone()[0]
-        if self._seen is None or self._seen[0] != version:
+        if self._seen is None or self._seen[0] != version or (to_write and self._seen[1].outdated):
             self._seen = None
+            if to_write and self._reading.outdated():
+                migrate(self._db)
+                return self._reading.snapshot()  # Not to be remembered: without a write it never happened.
             self._seen = (version, self._reading.snapshot())
         return self._seen[1]
 

@@ -519,7 +519,7 @@ def test_a_lock_that_is_not_given_back_in_time_is_said(tmp_path: Path) -> None:
     write(path, Add('one'))
     other = sqlite3.connect(path, isolation_level=None)
     other.execute('BEGIN IMMEDIATE')
-    with pytest.raises(StoreUnavailable, match=r'is locked: another process has held it for 0\.05 s') as caught:
+    with pytest.raises(StoreUnavailable, match=r'is locked: after 0\.05 s it is still held by another part') as caught:
         write(path, Add('two'), wait=0.05)
     assert isinstance(caught.value, ConnectionError)
     assert len(read(path, wait=0).steps) == 1
