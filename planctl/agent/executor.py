@@ -176,12 +176,16 @@ def describe_end(reason: StopReason, plan: Plan) -> str:
                 return f'every step that could be worked on is held by others; {left(plan)}'
             ids = ' '.join(blocked)
             return (
-                f'nothing can be worked on, {plan.progress.open} steps are open: {" and ".join(blocked)} blocked; '
+                f'nothing can be worked on, {_open(plan)}: {" and ".join(blocked)} blocked; '
                 f'`planctl reopen {ids}` and `planctl run` when that is mended'
             )
 
 
 def left(plan: Plan) -> str:
     """Return how much is open, and how to go on."""
+    return f'{_open(plan)}, `planctl run` goes on'
+
+
+def _open(plan: Plan) -> str:
     count = plan.progress.open
-    return f'{count} {"step is" if count == 1 else "steps are"} open, `planctl run` goes on'
+    return f'{count} {"step is" if count == 1 else "steps are"} open'

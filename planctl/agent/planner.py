@@ -71,8 +71,8 @@ async def approved(job: Job, again: Callable[[str], Awaitable[End | None]] | Non
                 return None
             case _:
                 plan = await job.read()
-                how = f'`planctl run` carries out its {plan.progress.open} open steps' if plan.steps else 'it is empty'
-                return End(StopReason.planned, f'the plan is kept; {how}', plan.brief or None)
+                how = '`planctl run` carries it out' if plan.steps else 'it is empty'
+                return End(StopReason.planned, f'the plan is kept; {how}')
 
 
 class _Planning:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 from planctl.agent.person import Again, Go, Keep, Verdict
 from planctl.cli.editor import command, read_back, remove, written
@@ -88,13 +89,15 @@ class Asking:
 
 def _show(plan: Plan) -> None:
     from rich.console import Console
+    from rich.text import Text
 
     from planctl.cli.view import PlanView
 
-    Console(stderr=True, highlight=False, markup=False, emoji=False).print(PlanView(plan, time.time()))
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    console.print(PlanView(replace(plan, objective=plan.objective.partition('\n')[0]), time.time()))
     if plan.brief:
-        complain(f'\n{shown_block(plan.brief)}')
-    complain('')
+        console.print(Text(f'\n{shown_block(plan.brief)}'))
+    console.print()
 
 
 async def _line(question: str) -> str | None:

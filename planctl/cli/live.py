@@ -32,6 +32,7 @@ from planctl.text import elapsed, step_line, tree_order
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.live import Live
 
 _PHASES = {'plan': 'planning', 'execute': 'carrying out'}
 _ARGUMENTS = 100
@@ -139,7 +140,6 @@ class _Live:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.live import Live
 
         self._plan = Plan()
         self._phase = ''
@@ -148,7 +148,7 @@ class _Live:
         self._started = time.monotonic()
         self._is_aside = False
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self._live = Live(console=self._console, get_renderable=self._frame, refresh_per_second=4)
+        self._live: Live | None = None
 
     def __call__(self, event: RunEvent) -> None:
         match event:
@@ -170,15 +170,11 @@ class _Live:
                 if text := sentence(event):
                     self._console.print(f'planctl: {text}', style='dim', soft_wrap=True)
         if self._phase and not self._is_aside:
-            self._live.start()
-            self._live.refresh()
+            self._draw()
 
     @contextmanager
     def aside(self) -> Generator[None]:
-        # What stays on the screen is the plan as it is, not a piece of it, and nothing that is going on.
-        phase, self._phase = self._phase, ''
-        self._stop()
-        self._phase = phase
+        self._stop(leaving=False)
         self._is_aside = True
         try:
             yield
@@ -186,13 +182,25 @@ class _Live:
             self._is_aside = False
 
     def close(self) -> None:
+        # What stays on the screen is the plan as it is, not a piece of it, and nothing that is going on.
         self._phase = ''
-        self._stop()
+        self._stop(leaving=True)
 
-    def _stop(self) -> None:
-        if self._live.is_started:
-            self._live.refresh()
-            self._live.stop()
+    def _draw(self) -> None:
+        from rich.live import Live
+
+        if self._live is None:
+            # A new one each time: an old one would begin by wiping out what was written since.
+            self._live = Live(console=self._console, get_renderable=self._frame, refresh_per_second=4)
+            self._live.start()
+        self._live.refresh()
+
+    def _stop(self, *, leaving: bool) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.transient = not leaving
+            live.refresh()
+            live.stop()
 
     def _frame(self) -> RenderableType:
         from rich.console import Group

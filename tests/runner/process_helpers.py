@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -124,3 +129,64 @@ def under_way(folder: Path, step_id: str) -> Callable[[], bool]:
         return step is not None and step.status is TaskStatus.in_progress
 
     return look
+
+
+class Terminal:
+    """A planctl whose stdin and stderr are a terminal of 80 by 24; stdout is a pipe."""
+
+    def __init__(self, folder: Path, *words: str, **more: str) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, '-m', 'planctl', *words],
+            cwd=folder,
+            env=environment() | {'TERM': 'xterm-256color', 'COLUMNS': '80', 'LINES': '24'} | more,
+            stdin=slave,
+            stdout=subprocess.PIPE,
+            stderr=slave,
+            text=True,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.shown = ''
+        self._seen = 0
+
+    def until(self, text: str, seconds: float = 60.0) -> None:
+        """Read until the text was shown, after what was waited for before."""
+        end = time.monotonic() + seconds
+        while (at := self.shown.find(text, self._seen)) < 0:
+            assert self._read(max(0.0, end - time.monotonic())), f'{text!r} was not shown, but {self.shown[-2000:]!r}'
+        self._seen = at + len(text)
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def finish(self) -> tuple[int, str]:
+        """Return the exit status and what is on stdout."""
+        while self._read(60.0):
+            pass
+        assert self.process.stdout is not None
+        out = self.process.stdout.read()
+        self.process.stdout.close()
+        return self.process.wait(30), out
+
+    def _read(self, seconds: float) -> bool:
+        if not select.select([self._master], [], [], seconds)[0]:
+            return False
+        try:
+            piece = os.read(self._master, 65_536)
+        except OSError:  # Linux says so when the other side is closed.
+            return False
+        self.shown += piece.decode('utf-8', 'replace')
+        return bool(piece)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        os.close(self._master)
