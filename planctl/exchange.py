@@ -224,7 +224,7 @@ def bring_in(plan: Plan, document: Document, *, replacing: bool, actor: str, now
     """
     ids, renamed = _ids(plan, document.items, replacing=replacing)
     name = {item.key: step_id for item, step_id in zip(document.items, ids, strict=True)}
-    steps = [_step(item, name, actor, now) for item in document.items]
+    steps = [_step(item, name, plan.get(name[item.key]), actor, now) for item in document.items]
     operations: list[Operation] = []
     if replacing:
         # Those at the top first: the others go with them.
@@ -260,12 +260,16 @@ def _ids(plan: Plan, items: Sequence[Item], *, replacing: bool) -> tuple[list[st
     return ids, {item.id: step_id for item, step_id in changed if item.id is not None and item.id != step_id}
 
 
-def _step(item: Item, name: Mapping[str, str], actor: str, now: float) -> Step:
+def _step(item: Item, name: Mapping[str, str], replaced: Step | None, actor: str, now: float) -> Step:
     content = clean(item.content)
     if not content:
         raise BlankText('the text of a step is blank')
     works = item.status is TaskStatus.in_progress
-    nobody = item.owner is None and item.started_at is None
+    owner, started_at = item.owner, item.started_at
+    if owner is None and started_at is None:
+        # A checklist says nothing of them: who works on the step that it replaces goes on, else whoever brings it in.
+        same = replaced is not None and replaced.status is item.status
+        owner, started_at = (replaced.owner, replaced.started_at) if replaced is not None and same else (actor, now)
     return Step(
         id=name[item.key],
         content=content,
@@ -273,8 +277,8 @@ def _step(item: Item, name: Mapping[str, str], actor: str, now: float) -> Step:
         active_form=clean(item.active_form),
         parent_id=None if item.parent is None else name.get(item.parent, item.parent),
         depends_on=tuple(name.get(on, on) for on in item.depends_on),
-        owner=(actor if nobody else item.owner) if works else None,
-        started_at=(now if nobody else item.started_at) if works else None,
+        owner=owner if works else None,
+        started_at=started_at if works else None,
         note=clean(item.note),
     )
 

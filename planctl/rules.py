@@ -206,8 +206,8 @@ def _describe(judgement: Judgement, describe: Describe) -> None:
 def _restore(judgement: Judgement, operation: Restore) -> None:
     work, before = judgement.work, judgement.work.plan.index
     for step in operation.steps:
-        current = work.steps.get(step.id)
-        known = current is not None or step.id in before
+        current = work.steps.get(step.id) or before.get(step.id)
+        known = current is not None
         holds = current is not None and (current.status, current.owner) == (step.status, step.owner)
         # An id that another program gave out may be restored; a new one has to be one.
         if not known and (not step.id or clean(step.id) != step.id):
