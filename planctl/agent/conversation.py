@@ -122,7 +122,8 @@ class Conversation(Generic[R]):
         except PlanctlError:
             raise
         except UsageLimitExceeded as error:
-            raise LimitReached(one_line(error), 'agent') from error
+            said = one_line(error).partition('. Consider raising')[0]
+            raise LimitReached(f"a limit of the agent's own was reached: {said}", 'agent') from error
         except Exception as error:
             if clock.expired():
                 words = self._limits.words('timeout', planning=self.phase.name == 'plan')
