@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from planctl.agent.answers import Applied, Refusal, View, applied, refusal, startable, whole
+from planctl.change import Change
 from planctl.core import apply, label_of, read
 from planctl.errors import PlanctlError, StorageError
+from planctl.journal import log_rows, replay
 from planctl.operations import Operation, Replace
 from planctl.plan import Plan, Step
 from planctl.reminder import remind, restated
@@ -54,3 +56,19 @@ async def perform(
     except PlanctlError as error:
         return refusal(error, found)
     return applied(change, operations)
+
+
+async def catch_up(store: PlanStore, outcome: Applied, *, actor: str) -> None:
+    """Repeat in a run's own plan in memory what was recorded of it, when the memory is gone and the record is not.
+
+    That is a run which a durable engine recovers in another process: its recorded operations are not carried out
+    again, and the next one has to find the plan and the ids as they left them.
+    """
+    if not isinstance(store, BaseStore) or (await store.read()).revision >= outcome.revision:
+        return
+
+    def again(plan: Plan) -> Change:
+        told = Change(plan, replace(plan, revision=outcome.revision), outcome.steps)
+        return replace(told, after=replay(log_rows(told, actor=actor, operation='', at=0.0), plan))
+
+    await store.update(again, actor=actor, label='recover', now=time.time())

@@ -23,13 +23,17 @@ MAX_IDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a transaction did. `ids` are those of a whole-plan write, in its order; `named` is what remarks tell of."""
+    """What a transaction did, and the revision that it led to.
+
+    `ids` are those of a whole-plan write, in its order; `named` is what remarks tell of.
+    """
 
     steps: tuple[StepChange, ...]
     remarks: tuple[Remark, ...]
     progress: Progress
     ids: tuple[str, ...] = ()
     named: tuple[Step, ...] = ()
+    revision: int = 0
 
     def remark(self, code: str) -> tuple[str, ...]:
         """Return the ids of the remark with this code, or none."""
@@ -69,7 +73,7 @@ def applied(change: Change, operations: Iterable[Operation]) -> Applied:
     ids = tuple(step.id for step in change.after.steps if step.id not in kept) if writes else ()
     mentioned = dict.fromkeys(step_id for remark in change.remarks for step_id in steps_of(remark))
     named = tuple(step for step_id in mentioned if (step := change.after.get(step_id)) is not None)
-    return Applied(change.steps, change.remarks, change.progress, ids, named)
+    return Applied(change.steps, change.remarks, change.progress, ids, named, change.after.revision)
 
 
 def steps_of(remark: Remark) -> tuple[str, ...]:

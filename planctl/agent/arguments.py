@@ -172,7 +172,8 @@ def _text(given: Mapping[str, Any], name: str, default: str | None = None, *, wh
         return default
     if not isinstance(value, str):
         raise BadArguments(prompts.WRONG_TYPE.format(name=_named(where, name), expected='text', got=_kind(value)))
-    return value
+    # As it will be stored: half characters would not survive the way to an engine in JSON.
+    return clean(value)
 
 
 def _id(given: Mapping[str, Any], name: str, *, where: str = '', empty: bool = False) -> str:
@@ -187,7 +188,7 @@ def _id(given: Mapping[str, Any], name: str, *, where: str = '', empty: bool = F
 def _id_of(value: Any) -> str | None:
     """Return an id that was given as text or as a number, or `None`."""
     if isinstance(value, str):
-        return value.strip()
+        return clean(value)
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value) if -(10**63) < value < 10**63 else None
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:

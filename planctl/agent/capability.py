@@ -5,9 +5,7 @@ It holds no rule of plans: every change is an operation that goes through `planc
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -17,17 +15,16 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition
 from pydantic_ai.toolsets import AgentToolset
 
-from planctl.agent.access import perform, view
+from planctl.agent.access import catch_up, perform, view
 from planctl.agent.answers import Applied, Refusal, View
 from planctl.agent.events import events_of
 from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
-from planctl.agent.seen import Seen
+from planctl.agent.run import Call, Run, current_call
 from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefixes_of, two_plans, unwrapped
 from planctl.agent.tail import reminded
 from planctl.agent.toolset import PlanningToolset, names_of
-from planctl.change import StepChange
 from planctl.operations import Operation, Replace
 from planctl.plan import fingerprint
 from planctl.stores.base import BaseStore, PlanStore
@@ -39,31 +36,6 @@ if TYPE_CHECKING:
     from pydantic_ai.capabilities.abstract import WrapModelRequestHandler, WrapRunHandler, WrapToolExecuteHandler
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.run import AgentRunResult
-
-
-@dataclass(slots=True)
-class _Run:
-    """What one run holds: its store, whose name it writes in, and what its model has seen."""
-
-    store: PlanStore
-    actor: str
-    names: Mapping[str, str]
-    """The registered plan tools and what the model calls them, as of the last request."""
-
-    seen: Seen = field(default_factory=Seen)
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Taken for each call, first come first served, so that what was seen is up to date when the next one is made."""
-
-
-@dataclass(slots=True)
-class _Call:
-    """A plan tool call on its way through the hooks."""
-
-    planning: Planning[Any]
-    changes: list[tuple[StepChange, ...]] = field(default_factory=list[tuple[StepChange, ...]])
-
-
-_call: ContextVar[_Call | None] = ContextVar('planctl_call', default=None)
 
 
 @dataclass
@@ -115,7 +87,7 @@ class Planning(AbstractCapability[AgentDepsT]):
     _memory: PlanStore | None = field(default=None, init=False, repr=False, compare=False)
     """The plan of a toolset whose methods are called without any run."""
 
-    _run: _Run | None = field(default=None, init=False, repr=False, compare=False)
+    _run: Run | None = field(default=None, init=False, repr=False, compare=False)
     """`None` on what an agent was built with; a copy for each run has one."""
 
     def __post_init__(self) -> None:
@@ -168,7 +140,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         clone = copy(self)
         clone._memory = None
         prefix = ''.join(f'{prefix}_' for prefix in prefixes_of(ctx, self))
-        clone._run = _Run(
+        clone._run = Run(
             store=self._new_store(ctx),
             actor=self.actor or actor_of(ctx),
             names={name: f'{prefix}{name}' for name in self.mode.tools},
@@ -192,7 +164,7 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     def of_run(self, ctx: RunContext[AgentDepsT], toolset: PlanningToolset[AgentDepsT]) -> Planning[AgentDepsT] | None:
         """Return the copy of this run that brought `toolset`, or `None` when no capability did."""
-        call = _call.get()
+        call = current_call.get()
         if call is not None and call.planning._toolset is toolset:
             return call.planning
         own = (
@@ -250,12 +222,12 @@ class Planning(AbstractCapability[AgentDepsT]):
         """Let a plan tool find this run, and emit what it changed once that is stored."""
         if tool_def.capability_id is None or tool_def.capability_id != self._own_id(ctx):
             return await handler(args)
-        mine = _Call(self)
-        token = _call.set(mine)
+        mine = Call(self)
+        token = current_call.set(mine)
         try:
             return await handler(args)
         finally:
-            _call.reset(token)
+            current_call.reset(token)
             # Also when a hook failed behind the tool: what is stored has happened.
             for changes in mine.changes:
                 for event in events_of(changes):
@@ -275,9 +247,11 @@ class Planning(AbstractCapability[AgentDepsT]):
             based = [replace(op, base=run.seen.base()) if isinstance(op, Replace) else op for op in operations]
             outcome = await self._apply(ctx, based, key_of(ctx))
             if isinstance(outcome, Applied):
+                if self.store is None and self.store_resolver is None:
+                    await catch_up(run.store, outcome, actor=run.actor)
                 run.seen.did(outcome.steps)
                 run.seen.tell((step.id, fingerprint(step)) for step in outcome.named)
-                if outcome.steps and (call := _call.get()) is not None and call.planning is self:
+                if outcome.steps and (call := current_call.get()) is not None and call.planning is self:
                     call.changes.append(outcome.steps)
         return outcome
 

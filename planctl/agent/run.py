@@ -1,0 +1,41 @@
+"""What one run of an agent holds of its plan, and a plan tool call on its way through the hooks. Decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from planctl.agent.seen import Seen
+from planctl.change import StepChange
+from planctl.stores.base import PlanStore
+
+if TYPE_CHECKING:
+    from planctl.agent.capability import Planning
+
+
+@dataclass(slots=True)
+class Run:
+    """What one run holds: its store, whose name it writes in, and what its model has seen."""
+
+    store: PlanStore
+    actor: str
+    names: Mapping[str, str]
+    """The registered plan tools and what the model calls them, as of the last request."""
+
+    seen: Seen = field(default_factory=Seen)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Taken for each call, first come first served, so that what was seen is up to date when the next one is made."""
+
+
+@dataclass(slots=True)
+class Call:
+    """A plan tool call of a run, and what it changed."""
+
+    planning: Planning[Any]
+    changes: list[tuple[StepChange, ...]] = field(default_factory=list[tuple[StepChange, ...]])
+
+
+current_call: ContextVar[Call | None] = ContextVar('planctl_call', default=None)
