@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import select
@@ -190,3 +191,56 @@ class Terminal:
         if self.process.stdout is not None:
             self.process.stdout.close()
         os.close(self._master)
+
+
+ZYGOTE = """
+import json, os, sys
+import agents, planctl.agent.runner, planctl.agent.tracing, planctl.cli.casting, planctl.cli.live, planctl.cli.run
+from planctl.cli.app import run
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        for number in (0, 1, 2):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        os._exit(run(json.loads(line)))
+    print(pid, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+class Zygote:
+    """Starts planctl by forking a process that has imported everything: a real process, at once, to be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, '-c', ZYGOTE],
+            cwd=folder,
+            env=environment() | {'PYTHONPATH': f'{ROOT}{os.pathsep}{folder}'},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def start(self, *words: str) -> int:
+        """Start a planctl and return its process id."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(words) + '\n')
+        self._process.stdin.flush()
+        return self._number()
+
+    def status(self) -> int:
+        """Wait for it to end and return its exit status, or the negative number of the signal that ended it."""
+        return self._number()
+
+    def _number(self) -> int:
+        assert self._process.stdout is not None
+        return int(self._process.stdout.readline())
+
+    def __enter__(self) -> Zygote:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate(timeout=30)
