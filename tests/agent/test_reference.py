@@ -8,7 +8,6 @@ import pytest
 from agent_scripts import Script, answers, call
 from pydantic_ai import Agent
 
-import planctl
 from planctl import InMemoryPlanStore, PlanCompletedEvent, PlanItem, Planning, PlanStore, SqlitePlanStore
 
 
@@ -189,28 +188,3 @@ capabilities:
     assert script.requests[0][1].instructions == 'Plan well.'
     items = await SqlitePlanStore(tmp_path / 'plan.db', session='s1').get_items()
     assert [(item.content, item.parent_id) for item in items] == [('a', None), ('b', '1')]
-
-
-def test_the_names_of_the_reference_are_there():
-    names = [
-        'EventCallback',
-        'InMemoryPlanStore',
-        'PLANNING_EVENTS',
-        'PlanCompletedEvent',
-        'PlanCreatedEvent',
-        'PlanDeletedEvent',
-        'PlanEvent',
-        'PlanEventEmitter',
-        'PlanEventType',
-        'PlanItem',
-        'PlanStatusChangedEvent',
-        'PlanStatusUpdate',
-        'PlanStore',
-        'PlanUpdatedEvent',
-        'Planning',
-        'PlanningToolset',
-        'SqlitePlanStore',
-        'TaskStatus',
-        'render_plan',
-    ]
-    assert [name for name in names if not hasattr(planctl, name)] == []
