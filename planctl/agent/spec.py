@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from dataclasses import dataclass
@@ -10,12 +9,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from planctl.agent.entries import Entries, choice, kind_of
+from planctl.agent.entries import Entries, check_settings, choice, taken_at
 from planctl.agent.models import OFFLINE, model_of, one_line
 from planctl.agent.nearest import AGENT_FILE, nearest_agent_file
+from planctl.agent.specfile import SpecFile, read_spec_file
 from planctl.errors import PlanctlError, SpecError
 
 if TYPE_CHECKING:
+    from pydantic import ValidationError
     from pydantic_ai.agent import AbstractAgent
     from pydantic_ai.models import Model
 
@@ -30,6 +31,8 @@ class LoadedAgent:
     agent: AbstractAgent[Any, Any]
     label: str
     model: Model | None
+    path: Path | None = None
+    """The file that it is from, if it is from one."""
 
     def model_for(self, override: str | None, *, option: str) -> Model:
         """Return the model of a phase: the one that `option` names, else the agent's. Raises `AgentError`."""
@@ -114,55 +117,37 @@ def _from_file(path: Path, override: Model | None, label: str) -> LoadedAgent:
     from pydantic_ai import Agent
     from pydantic_ai.agent.spec import AgentSpec
 
-    data = _read(path, label)
+    file = read_spec_file(path, label, taken=taken_at)
+    data = file.data
     known = [field.alias or name for name, field in AgentSpec.model_fields.items()]
     for key in data:
         if key not in known:
-            raise SpecError(f'{label}: {key}: unknown key{choice(key, known)}')
+            raise file.error(f'unknown key{choice(key, known)}; there are: {", ".join(known)}', (key,))
     if data.get('deps_schema') is not None:
-        raise SpecError(f'{label}: deps_schema: an agent that needs deps cannot be run from a command line')
-    entries = Entries(label, path.parent)
+        raise file.error('an agent that needs deps cannot be run from a command line', ('deps_schema',))
+    entries = Entries(file, path.parent)
     data['capabilities'] = entries.check(data.get('capabilities'))
+    check_settings(file, data.get('model_settings'))
     model = override
     if model is None and isinstance(data.get('model'), str):
-        model = model_of(data['model'], where=f'{label}: model')
+        model = model_of(data['model'], where=f'{file.at(("model",))}: model')
     try:
         spec = AgentSpec.from_dict(data | {'model': None} if isinstance(data.get('model'), str) else data)
         agent = Agent.from_spec(
             spec, custom_capability_types=entries.custom_types, model=model, name=spec.name or 'planctl'
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        key = first['loc'][0] if first['loc'] else 'the file'
-        raise SpecError(f'{label}: {key}: {first["msg"][0].lower()}{first["msg"][1:]}') from error
+        raise _in_words(file, error) from error
     except PlanctlError:
         raise
     except Exception as error:
         raise SpecError(f'{label}: {one_line(error)}') from error
-    return LoadedAgent(agent, label, model)
+    return LoadedAgent(agent, label, model, path)
 
 
-def _read(path: Path, label: str) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding='utf-8')
-    except FileNotFoundError as error:
-        raise SpecError(f'{label}: there is no such agent file') from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f'{label}: cannot be read: {one_line(error)}') from error
-    if path.suffix.lower() == '.json':
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise SpecError(f'{label}: not JSON: {one_line(error)}') from error
-    else:
-        import yaml
-
-        try:
-            data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, 'problem_mark', None)
-            at = f' in line {mark.line + 1}' if mark is not None else ''
-            raise SpecError(f'{label}: not YAML{at}: {getattr(error, "problem", None) or one_line(error)}') from error
-    if not isinstance(data, dict):
-        raise SpecError(f'{label}: an agent file is a mapping of keys, this is {kind_of(data)}')
-    return {str(key): value for key, value in cast('dict[Any, Any]', data).items()}
+def _in_words(file: SpecFile, error: ValidationError) -> SpecError:
+    """Return what pydantic says of a file: of a key that takes several kinds of values, all that it takes."""
+    errors = error.errors(include_url=False)
+    key = errors[0]['loc'][:1]
+    said = dict.fromkeys(f'{e["msg"][0].lower()}{e["msg"][1:]}' for e in errors if e['loc'][:1] == key)
+    return file.error(', or '.join(said), [part for part in key if isinstance(part, str)])

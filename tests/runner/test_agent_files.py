@@ -52,62 +52,66 @@ def refused(capsys: pytest.CaptureFixture[str], here: Path, *words: str) -> tupl
 
 
 SPECS = [
-    ('a: [', 'a.yaml: not YAML in line'),
+    ('a: [', 'a.yaml:1: not YAML: '),
     ('- a\n- b', 'a.yaml: an agent file is a mapping of keys, this is a list'),
     ('', 'a.yaml: an agent file is a mapping of keys, this is nothing'),
-    ('intructions: be kind', "a.yaml: intructions: unknown key (did you mean 'instructions'?)"),
-    ('model: offline\nzzz: 1', 'a.yaml: zzz: unknown key'),
-    ('model: 5', 'a.yaml: model: '),
-    ('model: offline\nretries: many', 'a.yaml: retries: '),
-    ('model: offline\ncapabilities: Planning', 'a.yaml: capabilities: a list of names is expected, this is text'),
-    ('model: offline\ncapabilities: [5]', 'a.yaml: capabilities: a name, or one name with options'),
+    (
+        'intructions: be kind',
+        "a.yaml:1: intructions: unknown key (did you mean 'instructions'?); there are: $schema, model, ",
+    ),
+    ('model: offline\nzzz: 1', 'a.yaml:2: zzz: unknown key'),
+    ('model: 5', 'a.yaml:1: model: '),
+    ('model: offline\nretries: many', 'a.yaml:2: retries: input should be a valid integer'),
+    ('model: offline\ncapabilities: Planning', 'a.yaml:2: capabilities: a list of names is expected, this is text'),
+    ('model: offline\ncapabilities: [5]', 'a.yaml:2: capabilities: a name, or one name with options'),
     (
         'model: offline\ncapabilities: [Planing]',
-        "a.yaml: capabilities: unknown 'Planing' (did you mean 'Planning'?); there are ",
+        "a.yaml:2: capabilities.Planing: unknown 'Planing' (did you mean 'Planning'?); there are: ",
     ),
     (
         'model: offline\ncapabilities: [{Planning: {sesion: x}}]',
-        "a.yaml: capabilities: Planning: unknown option 'sesion' (did you mean 'session'?)",
+        "a.yaml:2: capabilities.Planning.sesion: unknown option 'sesion' (did you mean 'session'?)",
     ),
     (
         'model: offline\ncapabilities: [{Planning: {session: 007}}]',
-        'a.yaml: capabilities: Planning.session: text is expected, this is a number: quote it',
+        'a.yaml:2: capabilities.Planning.session: 007 is another number in YAML: write it plainly, or quote it; '
+        'taken here: text',
     ),
     (
         'model: offline\ncapabilities: [{Planning: {session: on}}]',
-        'a.yaml: capabilities: Planning.session: text is expected, this is true or false: quote it',
+        'a.yaml:2: capabilities.Planning.session: on is true in YAML: write that, or quote it; taken here: text',
     ),
     (
         'model: offline\ncapabilities: [{Planning: {session: 2026-09-01}}]',
-        'a.yaml: capabilities: Planning.session: text is expected, this is a date: quote it',
+        'a.yaml:2: capabilities.Planning.session: 2026-09-01 is a date in YAML: quote it; taken here: text',
     ),
     (
         'model: offline\ncapabilities: [{Planning: {session: }}]',
-        'a.yaml: capabilities: Planning.session: text is expected, this is nothing: quote it',
+        'a.yaml:2: capabilities.Planning.session: text is expected, this is nothing: quote it',
     ),
-    ('model: offline\ncapabilities: [{Planning: {inject: nope}}]', 'a.yaml: capabilities: Planning.inject: '),
-    ('model: offline\ncapabilities: [{Planning: {inject: "no"}}]', 'a.yaml: capabilities: Planning.inject: '),
-    ('model: offline\ncapabilities: [{Planning: {cache_ttl: 9h}}]', 'a.yaml: capabilities: Planning.cache_ttl: '),
-    ('model: offline\ncapabilities: [{Planning: {tools: write_plan}}]', 'a.yaml: capabilities: Planning.tools: '),
+    ('model: offline\ncapabilities: [{Planning: {inject: nope}}]', 'a.yaml:2: capabilities.Planning.inject: '),
+    ('model: offline\ncapabilities: [{Planning: {inject: "no"}}]', 'a.yaml:2: capabilities.Planning.inject: '),
+    ('model: offline\ncapabilities: [{Planning: {cache_ttl: 9h}}]', 'a.yaml:2: capabilities.Planning.cache_ttl: '),
+    ('model: offline\ncapabilities: [{Planning: {tools: write_plan}}]', 'a.yaml:2: capabilities.Planning.tools: '),
     ('model: offline\ncapabilities: [{Planning: {tools: [nope]}}]', 'a.yaml: '),
     (
         'model: offline\ncapabilities: [{PrefixTools: {prefix: p, capability: Planing}}]',
-        "a.yaml: capabilities: unknown 'Planing'",
+        "a.yaml:2: capabilities.PrefixTools.capability.Planing: unknown 'Planing'",
     ),
     (
         'model: offline\ncapabilities: [{PrefixTools: {prefix: p}}]',
-        "a.yaml: capabilities: PrefixTools: the option 'capability' is missing",
+        "a.yaml:2: capabilities.PrefixTools: the option 'capability' is missing",
     ),
-    ('model: offline\ncapabilities: [{LocalWorkspace: 5}]', 'a.yaml: capabilities: LocalWorkspace.working_dir: '),
+    ('model: offline\ncapabilities: [{LocalWorkspace: 5}]', 'a.yaml:2: capabilities.LocalWorkspace.working_dir: '),
     (
         'model: offline\ncapabilities: [LocalWorkspace]',
-        "a.yaml: capabilities: LocalWorkspace: the option 'working_dir' is missing",
+        "a.yaml:2: capabilities.LocalWorkspace: the option 'working_dir' is missing",
     ),
-    ('model: offline\ndeps_schema: {type: object}', 'a.yaml: deps_schema: '),
+    ('model: offline\ndeps_schema: {type: object}', 'a.yaml:2: deps_schema: '),
     ('name: no model', 'a.yaml: no model'),
-    ('model: nope', 'a.yaml: model: unknown model: nope'),
-    ('model: openai:gpt-5', "a.yaml: model: model 'openai:gpt-5' needs OPENAI_API_KEY in the environment"),
-    ('model: google:gemini', "a.yaml: model: model 'google:gemini' needs the extra 'google'"),
+    ('model: nope', 'a.yaml:1: model: unknown model: nope'),
+    ('model: openai:gpt-5', "a.yaml:1: model: model 'openai:gpt-5' needs OPENAI_API_KEY in the environment"),
+    ('model: google:gemini', "a.yaml:1: model: model 'google:gemini' needs the extra 'google'"),
 ]
 
 
@@ -124,10 +128,13 @@ def test_a_file_that_is_wrong_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ('text', 'message'),
     [
-        ('capabilities: [Filesystem]', "a.yaml: capabilities: unknown 'Filesystem' (did you mean 'FileSystem'?)"),
-        ('capabilities: [{Shell: {allowed_commands: ls}}]', 'a.yaml: capabilities: Shell.allowed_commands: '),
-        ('capabilities: [{Shell: {default_timeout: soon}}]', 'a.yaml: capabilities: Shell.default_timeout: '),
-        ('capabilities: [SubAgents]', 'a.yaml: capabilities: SubAgents: can be given from Python only'),
+        (
+            'capabilities: [Filesystem]',
+            "a.yaml:2: capabilities.Filesystem: unknown 'Filesystem' (did you mean 'FileSystem'?)",
+        ),
+        ('capabilities: [{Shell: {allowed_commands: ls}}]', 'a.yaml:2: capabilities.Shell.allowed_commands: '),
+        ('capabilities: [{Shell: {default_timeout: soon}}]', 'a.yaml:2: capabilities.Shell.default_timeout: '),
+        ('capabilities: [SubAgents]', 'a.yaml:2: capabilities.SubAgents: can be given from Python only'),
     ],
 )
 def test_a_capability_of_the_workspace_that_is_wrong(
@@ -144,7 +151,7 @@ def test_a_capability_of_the_workspace_names_its_extra(here: Path, capsys: pytes
     status, line = refused(capsys, here, 'x', '--agent', 'a.yaml')
     assert (status, line) == (
         7,
-        "planctl: a.yaml: capabilities: Shell needs the extra 'workspace' (pip install 'planctl[workspace]')",
+        "planctl: a.yaml:2: capabilities.Shell: needs the extra 'workspace' (pip install 'planctl[workspace]')",
     )
 
 
@@ -201,7 +208,7 @@ def test_a_file_that_is_no_text(here: Path, capsys: pytest.CaptureFixture[str]) 
     (here / 'a.yaml').write_bytes(b'\xff\xfe\x00')
     assert refused(capsys, here, 'x', '--agent', 'a.yaml')[0] == 7
     write(here, 'a.json', '{"model": ')
-    assert 'a.json: not JSON' in refused(capsys, here, 'x', '--agent', 'a.json')[1]
+    assert 'a.json:1: not JSON' in refused(capsys, here, 'x', '--agent', 'a.json')[1]
 
 
 # --- Modules --------------------------------------------------------------------------------------------------------
