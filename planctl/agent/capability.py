@@ -22,7 +22,7 @@ from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
 from planctl.agent.run import Call, Run, current_call
-from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefixes_of, two_plans, unwrapped
+from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefix_of, two_plans, unwrapped
 from planctl.agent.tail import reminded
 from planctl.agent.toolset import PlanningToolset, names_of
 from planctl.operations import Operation, Replace
@@ -125,7 +125,14 @@ class Planning(AbstractCapability[AgentDepsT]):
         """Return the guidance: static, so that it stays in the cached prefix, and naming only registered tools."""
         if self.guidance is not None:
             return self.guidance or None
-        return guidance_for(self.tool_names, inject=self.inject) or None
+        # What is given to a run can be wrapped too, which only its requests tell; it is the same for all of them.
+        is_placed = self._run is None or self._run.is_placed
+        return guidance_for(self.tool_names, inject=self.inject) or None if is_placed else self._guidance
+
+    def _guidance(self, ctx: RunContext[AgentDepsT]) -> str:
+        prefix = prefix_of(ctx, self) or ''
+        names = {name: f'{prefix}{name}' for name in self.mode.tools}
+        return guidance_for(names, inject=self.inject)
 
     @property
     def tool_names(self) -> Mapping[str, str]:
@@ -139,11 +146,12 @@ class Planning(AbstractCapability[AgentDepsT]):
         self.get_toolset()
         clone = copy(self)
         clone._memory = None
-        prefix = ''.join(f'{prefix}_' for prefix in prefixes_of(ctx, self))
+        prefix = prefix_of(ctx, self)
         clone._run = Run(
             store=self._new_store(ctx),
             actor=self.actor or actor_of(ctx),
-            names={name: f'{prefix}{name}' for name in self.mode.tools},
+            names={name: f'{prefix or ""}{name}' for name in self.mode.tools},
+            is_placed=prefix is not None,
         )
         return clone
 

@@ -25,6 +25,9 @@ class Run:
     names: Mapping[str, str]
     """The registered plan tools and what the model calls them, as of the last request."""
 
+    is_placed: bool = True
+    """Whether those names were known when the run began."""
+
     seen: Seen = field(default_factory=Seen)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Taken for each call, first come first served, so that what was seen is up to date when the next one is made."""

@@ -88,26 +88,28 @@ def key_of(ctx: RunContext[Any]) -> str | None:
     return f'{ctx.run_id}:{ctx.run_step}:{ctx.tool_call_id}'
 
 
-def prefixes_of(ctx: RunContext[Any], target: AbstractCapability[Any]) -> list[str]:
-    """Return what `prefix_tools` puts before the names of the target's tools, the outermost first.
+def prefix_of(ctx: RunContext[Any], target: AbstractCapability[Any]) -> str | None:
+    """Return what `prefix_tools` puts before the names of the target's tools; `None` when the target is not to be seen.
 
-    While a run is being set up, only what the agent was built with can be seen.
+    While a run is being set up, that is so for everything but what the agent was built with.
     """
-    found: list[str] = []
+    found: list[str] | None = None
 
     def see(leaf: AbstractCapability[Any]) -> None:
+        nonlocal found
         prefixes: list[str] = []
         while isinstance(leaf, WrapperCapability):
             if isinstance(leaf, PrefixTools):
                 prefixes.append(leaf.prefix)
             leaf = leaf.wrapped
         if leaf is target:
-            found[:] = prefixes
+            found = prefixes
 
-    root = ctx.root_capability if ctx.agent is None else ctx.agent.root_capability
-    if root is not None:
-        root.apply(see)
-    return found
+    agent = None if ctx.agent is None else ctx.agent.root_capability
+    for root in (ctx.root_capability, agent):
+        if root is not None and found is None:
+            root.apply(see)
+    return None if found is None else ''.join(f'{prefix}_' for prefix in found)
 
 
 def two_plans(capabilities: Sequence[AbstractCapability[Any]]) -> UserError:

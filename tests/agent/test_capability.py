@@ -371,6 +371,20 @@ async def test_prefixed_tools_are_named_by_their_names_everywhere():
     assert 'Keep it current with p_update_task_status.' in script.reminder(1)
 
 
+async def test_a_plan_that_is_given_to_a_run_is_named_as_it_is_wrapped_there():
+    script = Script([[call('r_add_task', content='a')]])
+    agent = script.agent(Planning(guidance='unused'))
+    await agent.run('go', capabilities=[Planning().prefix_tools('r')])
+    first, second = (info.instructions for _, info in script.requests)
+    assert first == second
+    assert '`r_write_plan`' in first
+    assert '`write_plan`' not in first
+    assert 'Keep it current with r_update_task_status.' in script.reminder()
+    plain = Script([])
+    await plain.agent().run('go', capabilities=[Planning()])
+    assert '`write_plan`' in plain.requests[0][1].instructions
+
+
 @pytest.mark.parametrize(
     'capabilities',
     [
