@@ -59,8 +59,8 @@ def operations_of(tool: str, arguments: Mapping[str, Any], mode: Mode) -> tuple[
     given = _checked(tool, arguments, mode)
     match tool:
         case 'write_plan':
-            items = _list(given.get('items'), 'items')
-            drafts = tuple(_draft(item, f'items[{at}]', mode) for at, item in enumerate(items))
+            items, fields = _list(given.get('items'), 'items'), mode.item_fields
+            drafts = tuple(_draft(item, f'items[{at}]', mode, fields) for at, item in enumerate(items))
             return (Replace(drafts, plain=not mode.subtasks),)
         case 'add_task':
             return (Add(_text(given, 'content'), active_form=_text(given, 'active_form', '')),)
@@ -73,7 +73,8 @@ def operations_of(tool: str, arguments: Mapping[str, Any], mode: Mode) -> tuple[
             updates = _list(given.get('updates'), 'updates')
             if not updates:
                 raise BadArguments(prompts.NO_UPDATES)
-            return tuple(_update(update, f'updates[{at}]', mode) for at, update in enumerate(updates))
+            fields = mode.fields('update_task_status')
+            return tuple(_update(update, f'updates[{at}]', mode, fields) for at, update in enumerate(updates))
         case 'remove_task':
             return (Remove(_id(given, 'task_id'), cascade=True),)
         case 'set_dependency':
@@ -123,8 +124,7 @@ def _require(where: str, given: Mapping[Any, Any], required: Iterable[str], fiel
 # --- Parts ------------------------------------------------------------------------------------------------------
 
 
-def _draft(value: Any, where: str, mode: Mode) -> Draft:
-    fields = mode.item_fields
+def _draft(value: Any, where: str, mode: Mode, fields: Sequence[str]) -> Draft:
     if isinstance(value, str) and not value.lstrip().startswith(('{', '[')):
         return Draft(content=value)
     item = _object(value, where, fields)
@@ -142,8 +142,7 @@ def _draft(value: Any, where: str, mode: Mode) -> Draft:
     )
 
 
-def _update(value: Any, where: str, mode: Mode) -> SetStatus:
-    fields = mode.fields('update_task_status')
+def _update(value: Any, where: str, mode: Mode, fields: Sequence[str]) -> SetStatus:
     item = _object(value, where, fields)
     _refuse_unknown(where, item, fields, mode)
     _require(where, item, ('task_id', 'status'), fields)

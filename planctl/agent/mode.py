@@ -9,6 +9,7 @@ from typing import Any
 from planctl.agent.prompts import BLOCK_WITH_NOTE, CORE_TOOLS, DESCRIPTIONS, SUBTASK_TOOLS, WRITE_SUBTASKS
 from planctl.plan import TaskStatus
 
+ALL_STATUSES = tuple(TaskStatus)
 PLAIN_STATUSES = tuple(status for status in TaskStatus if status is not TaskStatus.blocked)
 
 
@@ -24,7 +25,7 @@ class Mode:
     @property
     def statuses(self) -> tuple[TaskStatus, ...]:
         """The statuses that a model may set."""
-        return tuple(TaskStatus) if self.blocking else PLAIN_STATUSES
+        return ALL_STATUSES if self.blocking else PLAIN_STATUSES
 
     def fields(self, tool: str) -> tuple[str, ...]:
         """Return the names of the arguments of a tool."""

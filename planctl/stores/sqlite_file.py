@@ -25,6 +25,7 @@ from planctl.stores.sqlite_open import (
     leave,
     open_for_writing,
     read_from,
+    stamp,
 )
 from planctl.stores.sqlite_rows import Rows
 from planctl.stores.sqlite_tables import HARNESS_TABLE, check_own_table
@@ -41,7 +42,8 @@ WAIT = 10.0
 class PlanFile:
     """One session's plan in one file. For one thread at a time.
 
-    A connection for reading lives as long as a read. The one for writing stays open, and is read from, until `close`.
+    A connection for reading lives as long as a read; what it read counts until the file or its log is written to. The
+    one for writing stays open, and is read from, until `close`.
     """
 
     def __init__(
@@ -67,13 +69,19 @@ class PlanFile:
         self._wait = wait
         self._journal: Journal | None = journal
         self._writer: _Writer | None = None
+        self._seen: tuple[object, Plan] | None = None
 
     def read(self, given_up: Callable[[], bool] | None = None) -> Plan:
         """Return one snapshot; an empty plan of revision 0 when the session was never written.
 
         Creates and changes nothing. Raises `DatabaseNotFound` and `StorageError`.
         """
-        return self._look(Rows.read, given_up)
+        found = stamp(os.path.realpath(self.path)) if self._writer is None else None
+        if found is not None and self._seen is not None and self._seen[0] == found:
+            return self._seen[1]
+        plan = self._look(Rows.read, given_up)
+        self._seen = None if found is None else (found, plan)
+        return plan
 
     def log(
         self,
@@ -128,7 +136,8 @@ class PlanFile:
             read_from(os.path.realpath(self.path), Patience(self._wait), lambda db: copy_to(db, place))
 
     def close(self) -> None:
-        """Close what is open. The next call opens again what it needs."""
+        """Close what is open and forget what was read. The next call opens again what it needs."""
+        self._seen = None
         writer, self._writer = self._writer, None
         if writer is not None:
             try:

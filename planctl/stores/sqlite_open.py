@@ -201,6 +201,28 @@ def _beside(path: str) -> _Beside | None:
     return _Beside(found.st_mtime_ns, found.st_size, os.path.exists(f'{path}-wal'), os.path.exists(f'{path}-journal'))
 
 
+_TICK = 3 * 10**9
+"""Nanoseconds within which two writes may leave the same times, on file systems that count in two seconds."""
+
+
+def stamp(path: str) -> object | None:
+    """Return what is another one after every write to a database; `None` where that cannot be told.
+
+    That is right after one, which another may follow at the same time and size, and for a file of another machine.
+    """
+    found: list[tuple[int, ...]] = []
+    for name in (path, f'{path}-wal', f'{path}-journal'):
+        try:
+            each = os.stat(name)
+        except OSError:
+            found.append(())
+        else:
+            found.append((each.st_dev, each.st_ino, each.st_mtime_ns, each.st_size))
+            if time.time_ns() - each.st_mtime_ns < _TICK:
+                return None
+    return tuple(found) if found[0] and not on_network(os.path.dirname(path)) else None
+
+
 def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> sqlite3.Connection:
     """Open a database to change it, and make it when it is not there; never its folder.
 
