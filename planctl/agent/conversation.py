@@ -70,7 +70,7 @@ class ContextLost(ModelError):
 
 
 class Conversation(Generic[R]):
-    """Calls of one agent in one phase, which share what they use.
+    """Calls of one agent in one phase, which share what they use; several that share a phase are given one `usage`.
 
     `before_request` is asked before each request; anything but `None` stops the call there, cleanly.
     """
@@ -87,6 +87,7 @@ class Conversation(Generic[R]):
         capabilities: Sequence[AbstractCapability[Any]] = (),
         instructions: str | None = None,
         output_type: Any = None,
+        usage: RunUsage | None = None,
     ) -> None:
         self.phase = phase
         self._agent = agent
@@ -94,7 +95,7 @@ class Conversation(Generic[R]):
         self._limits = limits
         self._before_request = before_request
         self._watch = watch
-        self._usage = RunUsage()
+        self._usage = RunUsage() if usage is None else usage
         self._retrying = Retrying(retries=limits.retries, watch=watch)
         self._options: dict[str, Any] = {
             'model': model,

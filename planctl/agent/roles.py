@@ -50,12 +50,12 @@ def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
         for capability in leaves(loaded.agent.root_capability)
         if isinstance(capability, LocalWorkspace)
     ]
-    return Role((*planning, *workspaces, reading_only), reading_only)
+    return Role((*planning, *workspaces, *loaded.server_tools(), reading_only), reading_only)
 
 
 def executor_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as an executor: everything that it has, with the plan on `store`."""
-    return Role(_planning(loaded, store, actor, planner=False))
+    return Role((*_planning(loaded, store, actor, planner=False), *loaded.server_tools()))
 
 
 def _planning(loaded: LoadedAgent, store: BaseStore, actor: str, *, planner: bool) -> tuple[Planning[Any], ...]:

@@ -18,7 +18,10 @@ from planctl.errors import PlanctlError, SpecError
 if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_ai.agent import AbstractAgent
+    from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import Model
+
+    from planctl.agent.mcp import Servers
 
 _MODULE = re.compile(r'[A-Za-z_][\w.]*:[A-Za-z_]\w*')
 _SUFFIXES = ('.yaml', '.yml', '.json')
@@ -33,6 +36,12 @@ class LoadedAgent:
     model: Model | None
     path: Path | None = None
     """The file that it is from, if it is from one."""
+    servers: Servers | None = None
+    """The MCP servers whose tools it has beside its own."""
+
+    def server_tools(self) -> list[AbstractCapability[Any]]:
+        """Return what gives it the tools of its servers for a run."""
+        return [] if self.servers is None else self.servers.capabilities()
 
     def model_for(self, override: str | None, *, option: str) -> Model:
         """Return the model of a phase: the one that `option` names, else the agent's. Raises `AgentError`."""
