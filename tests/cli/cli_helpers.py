@@ -70,6 +70,71 @@ def process(
     return Outcome(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
 
+class Terminal:
+    """The command line on a terminal of its own, as wide as the test says. What it writes is read as it comes."""
+
+    def __init__(self, folder: Path, columns: int, *words: str, rows: int = 24, **env: str) -> None:
+        import fcntl
+        import pty
+        import struct
+        import termios
+
+        self._controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+        self.command = subprocess.Popen(
+            [sys.executable, '-m', 'planctl', *words],
+            cwd=folder,
+            env={**environment({'TERM': 'xterm-256color', **env}), **env},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            # Of its own, so that Ctrl-C reaches it.
+            preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+        )
+        os.close(terminal)
+        self.written = ''
+
+    def until(self, *wanted: str, seconds: float = 20.0) -> str:
+        """Return what was written since the last call, once all of `wanted` is in it; fails when it never comes."""
+        import select
+        import time
+
+        end = time.monotonic() + seconds
+        found = b''
+        while not all(word in found.decode('utf-8', 'replace') for word in wanted):
+            ready, _, _ = select.select([self._controller], [], [], max(0.0, end - time.monotonic()))
+            block = self._read() if ready else b''
+            if not block:
+                raise AssertionError(f'{wanted} never came: {found.decode("utf-8", "replace")!r}')
+            found += block
+        self.written += found.decode('utf-8', 'replace')
+        return found.decode('utf-8', 'replace').replace('\r\n', '\n')
+
+    def type(self, text: str) -> None:
+        os.write(self._controller, text.encode())
+
+    def end(self) -> int:
+        """Wait for the end, keep what is written until then in `written`, and return the exit status."""
+        import select
+
+        rest = b''
+        while select.select([self._controller], [], [], 20)[0] and (block := self._read()):
+            rest += block
+        self.written += rest.decode('utf-8', 'replace')
+        os.close(self._controller)
+        return self.command.wait(timeout=20)
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._controller, 65_536)
+        except OSError:  # Linux says so when the last one who could write has gone.
+            return b''
+
+    def kill(self) -> None:
+        self.command.kill()
+        self.end()
+
+
 class Cli:
     """Calls the command line in this process, in the folder of the test."""
 
