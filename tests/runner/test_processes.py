@@ -103,7 +103,7 @@ def test_kill_9_and_the_next_run_takes_over_at_once(folder: Path) -> None:
 
 
 def test_kill_9_at_any_moment_loses_nothing_and_does_nothing_twice(folder: Path) -> None:
-    count, kills, pick = 100, 30, random.Random(7)
+    count, kills, pick = 70, 30, random.Random(7)
     # The sign is given when the command begins: a command that its run did not live to see writes nothing later.
     checklist = '\n'.join(f'{at}. step `echo {at} >> log; sleep 0.01`' for at in range(1, count + 1))
     planned = planctl(folder, 'run', checklist, '--plan-only', '--agent', 'agents:agent')
@@ -114,14 +114,19 @@ def test_kill_9_at_any_moment_loses_nothing_and_does_nothing_twice(folder: Path)
 
     done: dict[str, int] = {}
     moments: Counter[str] = Counter()
+    events = folder / 'events.jsonl'
     with Zygote(folder) as zygote:
         for _ in range(kills):
-            pid = zygote.start(*AGAIN)
-            time.sleep(pick.uniform(0.0, 0.2))
+            events.unlink(missing_ok=True)
+            pid = zygote.start(*AGAIN, '--events', 'events.jsonl')
+            # At any event of the first few steps, or a little after; before the first one as well.
+            moment = pick.randint(0, 20)
+            until(lambda moment=moment: moment == 0 or _lines(events) >= moment)  # type: ignore[misc]
+            time.sleep(pick.uniform(0.0, 0.01))
             os.kill(pid, signal.SIGKILL)
             assert zygote.status() == -signal.SIGKILL
             plan, log = plan_in(folder), begun()
-            moments['held' if plan.owner else 'not begun or over'] += 1
+            moments['held' if plan.owner else 'free'] += 1
             moments['in a step' if plan.progress.in_progress else 'between'] += 1
             assert plan.progress.total == count
             for step in plan.steps:
@@ -130,7 +135,8 @@ def test_kill_9_at_any_moment_loses_nothing_and_does_nothing_twice(folder: Path)
                 else:
                     assert step.id not in done, f'step {step.id} was lost'
         assert 0 < len(done) < count, 'it was not cut off in the middle'
-        assert len(moments) > 2, moments
+        assert moments['in a step'], moments
+        assert moments['between'], moments
         zygote.start(*AGAIN)
         assert zygote.status() == 0
     plan, log = plan_in(folder), begun()
@@ -139,6 +145,10 @@ def test_kill_9_at_any_moment_loses_nothing_and_does_nothing_twice(folder: Path)
     # A step that was cut off between its command and its tick is run again, once for each time.
     assert sum(log.values()) <= count + kills
     assert len(log) == count
+
+
+def _lines(file: Path) -> int:
+    return file.read_bytes().count(b'\n') if file.exists() else 0
 
 
 def test_two_runs_on_one_session(folder: Path) -> None:
