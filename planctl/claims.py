@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
@@ -10,11 +11,13 @@ from planctl.judgement import Judgement, listed
 from planctl.operations import Claim, Release, Renew
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available, held, none_available
+from planctl.sanitize import clean
 from planctl.settling import settling
 
 
 def claim(judgement: Judgement, operation: Claim | Renew | Release) -> None:
     """Apply one of the three. Raises `LostClaim`, `SessionHeld`, `NoneAvailable`, `StepNotFound`."""
+    operation = replace(operation, owner=clean(operation.owner))  # As actors are: every store can keep it.
     if operation.scope == 'session':
         _session(judgement, operation)
         return
@@ -59,7 +62,7 @@ def _require_owner(step: Step, owner: str) -> None:
 def _claim_step(judgement: Judgement, operation: Claim) -> None:
     work, now, owner = judgement.work, judgement.now, operation.owner
     if operation.id is None:
-        step = work.step(_next(judgement, owner))
+        step = work.step(_next(judgement, owner, operation.but))
     else:
         step = work.step(operation.id)
         if held(step, now) and step.owner != owner:
@@ -71,7 +74,7 @@ def _claim_step(judgement: Judgement, operation: Claim) -> None:
     judgement.claimed.append(step.id)
 
 
-def _next(judgement: Judgement, owner: str) -> str:
+def _next(judgement: Judgement, owner: str, but: Sequence[str]) -> str:
     """Return the id of the first step that can be claimed; `NoneAvailable` says why there is none."""
     work, now = judgement.work, judgement.now
     # What the operations before this one have resolved counts: completing a step and taking the next is one act.
@@ -80,7 +83,7 @@ def _next(judgement: Judgement, owner: str) -> str:
     under_resolved: dict[str, str | None] = {}
     for ready in available(current, owner, now):
         step = ready.step
-        if ready.open_children or not _claimable(step, owner, now):
+        if ready.open_children or step.id in but or not _claimable(step, owner, now):
             continue
         if step.parent_id is None or work.nearest(step.id, lambda ancestor: ancestor.resolved, under_resolved) is None:
             return step.id

@@ -30,11 +30,12 @@ ABILITIES = {
     'own_fields': 'objective, brief, notes, owners and leases are kept',
     'revisions': 'a revision counts the changes, and an id is never given out again',
     'keys': 'an operation that comes again with its key is not done again',
+    'log': 'what was done can be read back',
     'loops': 'one store object works in several event loops and threads',
 }
 """What a check can need beyond the six methods, by name."""
 
-_PARTS = ('contract_items', 'contract_operations', 'contract_sessions')
+_PARTS = ('contract_items', 'contract_operations', 'contract_log', 'contract_sessions')
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def kept_by(make: Callable[[str], Store]) -> Make:
     return again
 
 
-SIX = ('sessions', 'reopening', 'own_fields', 'revisions', 'keys')
+SIX = ('sessions', 'reopening', 'own_fields', 'revisions', 'keys', 'log')
 STORES: dict[str, tuple[Make, bool, tuple[str, ...]]] = {
     'memory': (kept_by(lambda session: InMemoryPlanStore(session=session)), False, ()),
     'file': (sqlite_file, False, ()),

@@ -219,3 +219,11 @@ def test_holding_a_session_keeps_nobody_from_changing_the_plan() -> None:
     held = do(plan(step('a')), session('r1')).after
     after = do(held, to('done', 'a'), actor='person').after
     assert (after.owner, after.progress.finished) == ('r1', True)
+
+
+def test_an_owner_is_kept_as_every_store_can_keep_it() -> None:
+    taken = do(ABC, claim('half \ud800\n', 'a'), Claim('half \ud800\n', 60, scope='session')).after
+    assert (taken.step('a').owner, taken.owner) == ('half \ufffd', 'half \ufffd')
+    renewed = do(taken, Renew('half \ud800\n', 600, 'a')).after
+    assert renewed.step('a').lease == NOW + 600
+    assert do(renewed, Release('half \ud800\n')).after.step('a').owner is None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from planctl.change import Change
-from planctl.core import apply, drive, expand, label_of, read
-from planctl.errors import OpenPrerequisite, StepNotFound
+from planctl.core import apply, drive, expand, label_of, log, read
+from planctl.errors import OpenPrerequisite, StepNotFound, Unsupported
 from planctl.operations import Add, Edit, Operation, SetStatus
 from planctl.plan import Plan, TaskStatus
+from planctl.stores import memory
+from planctl.stores.adapter import StoreWrapper
 from planctl.stores.base import BaseStore, EditFunction
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -117,3 +120,41 @@ def test_driving_what_suspends_is_an_error_and_leaves_nothing_running() -> None:
     with pytest.raises(RuntimeError, match='event loop'):
         drive(suspends())
     assert closed == [True]
+
+
+async def test_what_the_environment_says_of_the_actor_reaches_no_store_as_it_is() -> None:
+    store = InMemoryPlanStore()
+    heard: list[tuple[str, str, str | None]] = []
+
+    class Listening(StoreWrapper):
+        async def update(self, edit: Any, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
+            heard.append((actor, label, key))
+            return await super().update(edit, actor=actor, label=label, now=now, key=key)
+
+    listening = Listening(store)
+    change = await apply(
+        listening, Add('a', status=TaskStatus.in_progress), actor='\udcffme\x1b', label='\ud800', key='k\0'
+    )
+    assert heard == [('\ufffdme\ufffd', '\ufffd', 'k\ufffd')]
+    assert change.created[0].owner == '\ufffdme\ufffd'
+    assert (await apply(listening, Add('a'), key='k\0')).replayed
+    assert [(row.actor, row.operation) for row in await log(store)] == [('\ufffdme\ufffd', '\ufffd')]
+
+
+async def test_a_store_of_six_methods_has_no_log() -> None:
+    class Six(InMemoryPlanStore):
+        async def add_item(self, item: Any) -> Any:
+            return await super().add_item(item)
+
+    with pytest.raises(Unsupported, match='keeps no log'):
+        await log(Six())
+
+
+async def test_the_log_in_memory_forgets_whole_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, 'LOG_ROWS', 4)
+    store = InMemoryPlanStore()
+    for _ in range(5):
+        await apply(store, Add('a'), Add('b'), Add('c'))
+    assert [row.revision for row in await log(store)] == [4, 4, 4, 5, 5, 5]
+    await apply(store, *(Add(f'{n}') for n in range(20)))
+    assert {row.revision for row in await log(store)} == {6}
