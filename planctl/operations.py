@@ -132,13 +132,15 @@ class Move:
 class Claim:
     """Take a step (the next available one without an `id`), or the session, for `seconds`.
 
-    A claimed step is in progress and held by `owner`; nobody else may claim it until the lease ends.
+    A claimed step is in progress and held by `owner`; nobody else may claim it until the lease ends. Without an `id`
+    the steps in `but` are passed over: those that `owner` has tried.
     """
 
     owner: str
     seconds: float
     id: str | None = None
     scope: Literal['step', 'session'] = 'step'
+    but: tuple[str, ...] = ()
     kind: Literal['claim'] = 'claim'
 
 
