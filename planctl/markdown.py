@@ -156,8 +156,8 @@ _DEPENDS = re.compile(r'\s*\((?:depends on|after):?\s*(?P<numbers>\d+(?:\s*(?:,|
 _CODE = r'(?P<fence>`++)(?P<id>.+?)(?P=fence)(?!`)'
 _MARKED_ID = re.compile(_CODE + r'(?: (?P<text>.*))?')
 _REFERENCES = re.compile(_CODE + r'|(?P<plain>[^\s,`()]+)')
-_WAITS = re.compile(r' \(depends on: (?P<ids>(?:' + _CODE + r'|[^()`])*)\)$', re.IGNORECASE)
-_ACTIVE = re.compile(r' \(active form: (?P<text>.*)\)$', re.IGNORECASE)
+_WAITS = re.compile(r'(?:^| )\(depends on: (?P<ids>(?:' + _CODE + r'|[^()`])*)\)$', re.IGNORECASE)
+_ACTIVE = re.compile(r'(?:^| )\(active form: (?P<text>.*)\)$', re.IGNORECASE)
 _IS_MARKED = re.compile(f'^{STEPS}\\s*$', re.MULTILINE)
 _IS_BRIEF = re.compile(f'^{BRIEF}\\s*$', re.MULTILINE)
 _COMMENT = re.compile(r'^<!--.*?-->[ \t]*$', re.MULTILINE | re.DOTALL)
