@@ -16,7 +16,8 @@ Samples = tuple[float, ...]
 class Row:
     """One line of the table: what was measured of ours, of the reference, and of what both are held against.
 
-    The samples of one row were taken in turn, so that the n-th of each belong together; what is exact has one. `base`
+    The samples of ours and of `base` were taken in turn, so that the n-th of each belong together; what is exact has
+    one. The reference is there to compare and may have been measured at another time, unless it is the base. `base`
     is named by `against`: a floor, the reference itself, or ours at another size. `goal` bounds the ratio of ours to
     the base, from above or, with `at_least`, from below; without a base it bounds ours.
     """
@@ -99,7 +100,9 @@ def markdown(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if row.goal is not None:
             base = row.base if row.base and row.against != 'reference' else ()
-            theirs = _number(statistics.median(_ratios(row.reference, base))) if row.reference and base else ''
+            theirs = (
+                _number(statistics.median(row.reference) / statistics.median(base)) if row.reference and base else ''
+            )
             against = f' / {row.against}' if row.against else ''
             yield f'| {row.what}{against} | {_number(statistics.median(row.ratios))} | {_goal(row)} | {theirs} |'
 
@@ -118,7 +121,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row.what,
         _value(row.ours, row.unit),
         _value(row.reference, row.unit) if row.reference else '',
-        _number(statistics.median(_ratios(row.ours, row.reference))) if row.reference else '',
+        _number(statistics.median(row.ours) / (statistics.median(row.reference) or 1)) if row.reference else '',
         row.against,
         _value(row.base, row.unit) if row.base else '',
         _number(statistics.median(row.ratios)) if compared else '',

@@ -13,7 +13,8 @@ from tool_calls import database
 
 GOALS = {20: 1.0, 100: 1.0, 1000: 0.5}
 """By number of steps: how many times the operations a second of the reference four processes do at least."""
-CALLS = 50
+CALLS = {4: 50, 16: 15}
+"""Operations of each process, by their number."""
 
 
 def rows(bench: Bench) -> Iterator[Row]:
@@ -43,11 +44,18 @@ def _together(bench: Bench, writers: int, steps: int, *, held: bool) -> Iterator
                 begin = time.time() + 0.2
                 for who, side in enumerate(sides):
                     side.tell(
-                        'contend', path=path, who=who, of=writers, steps=steps, count=CALLS, begin=begin, held=held
+                        'contend',
+                        path=path,
+                        who=who,
+                        of=writers,
+                        steps=steps,
+                        count=CALLS[writers],
+                        begin=begin,
+                        held=held,
                     )
                 answers = [side.hear() for side in sides]
                 lost[name] = lost.get(name, 0.0) + sum(gone for _, gone in answers)
-                return writers * CALLS / (max(end for end, _ in answers) - begin)
+                return writers * CALLS[writers] / (max(end for end, _ in answers) - begin)
 
             return measure
 

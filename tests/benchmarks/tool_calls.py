@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import zip_longest
 
 from measure import Row, paired
 from sides import Bench, Side
@@ -18,8 +19,10 @@ TOOLS = (
     'set_dependency',
     'get_available_tasks',
 )
-CALLS = 8
-"""In one run, each in a response of its own, so that the plan is shown with each."""
+CALLS, CALLS_FEW = 20, 8
+"""In one run, each in a response of its own, so that the plan is shown with each; few of a plan of ten steps, of ten
+thousand and of the reference, which is only there to compare."""
+KINDS = ('memory', 'sqlite')
 SIZES = (10, 100, 1000)
 GOAL, GROWTH = 2.5, 15
 
@@ -41,26 +44,23 @@ def database(bench: Bench, side: Side, steps: int) -> str:
     return str(path)
 
 
-def _calling(bench: Bench, side: Side, kind: str, tool: str, steps: int) -> Callable[[], float]:
+def _calling(bench: Bench, side: Side, kind: str, tool: str, steps: int, count: int) -> Callable[[], float]:
     place = database(bench, side, steps)
-    return lambda: side.ask('tool', kind=kind, place=place, tool=tool, steps=steps, count=CALLS)
+    return lambda: side.ask('tool', kind=kind, place=place, tool=tool, steps=steps, count=count)
 
 
 def _tool(bench: Bench, tool: str, steps: int) -> Iterator[Row]:
     ours, *reference = bench.sides_of('ours', 'reference')
-    kinds = ('memory', 'sqlite')
-    measures = [
-        lambda: ours.ask('nothing', tool=tool, steps=steps, count=CALLS),
-        *(_calling(bench, ours, kind, tool, steps) for kind in kinds),
-        *(_calling(bench, side, kind, tool, steps) for side in reference for kind in kinds),
-    ]
-    nothing, *taken = paired(bench.rounds, *measures)
-    for at, kind in enumerate(kinds):
-        theirs = taken[len(kinds) + at] if reference else ()
-        goal = GOAL if steps == 1000 else None
-        yield Row(
-            f'{tool}, {kind}, {steps:,} steps', 'ms', taken[at], theirs, nothing, 'a tool that does nothing', goal
-        )
+    count = CALLS if steps > CALLS else CALLS_FEW
+    nothing, *taken = paired(
+        bench.rounds,
+        lambda: ours.ask('nothing', tool=tool, steps=steps, count=count),
+        *(_calling(bench, ours, kind, tool, steps, count) for kind in KINDS),
+    )
+    theirs = [paired(3, _calling(bench, side, kind, tool, steps, CALLS_FEW))[0] for side in reference for kind in KINDS]
+    goal = GOAL if steps == 1000 else None
+    for kind, mine, its in zip_longest(KINDS, taken, theirs, fillvalue=()):
+        yield Row(f'{tool}, {kind}, {steps:,} steps', 'ms', mine, its, nothing, 'a tool that does nothing', goal)
 
 
 def _growth(bench: Bench, tool: str) -> Iterator[Row]:
