@@ -29,7 +29,7 @@ _SPECIAL = re.compile(
 )
 _LINE_START = re.compile(r'\s*(?:\d{1,9}(?=[.)])|(?=[#>+=-]))')
 _NO_TEXT = re.compile('[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]')
-_ESCAPED = re.compile(r'\\([!-/:-@\[-`{-~])|&#x([0-9a-f]{1,6});|&mdash;')
+_ESCAPED = re.compile(r'\\([!-/:-@\[-`{-~])|&#(?:x([0-9a-f]{1,6})|(\d{1,7}));|&mdash;')
 
 
 def escape_markdown(text: str) -> str:
@@ -41,7 +41,14 @@ def escape_markdown(text: str) -> str:
 
 def unescape_markdown(text: str) -> str:
     """Return the text that `escape_markdown` made this of."""
-    return _ESCAPED.sub(lambda m: m[1] or (chr(min(int(m[2], 16), 0x10FFFF)) if m[2] else '—'), text)
+    return _ESCAPED.sub(_meant, text)
+
+
+def _meant(match: re.Match[str]) -> str:
+    plain, code, number = match.groups()
+    if code or number:
+        return chr(min(int(code, 16) if code else int(number), 0x10FFFF))
+    return plain or '—'
 
 
 def _inline(text: str) -> str:
@@ -254,7 +261,8 @@ def _marked_step(entry: Bullet, ids: Container[str] | None) -> MarkedStep:
         named = match['id'].strip() if match['id'][0] == ' ' else match['id']
         if named in ids if ids is not None else not re.search(r'\s', named):
             step_id, text = named, match['text'] or ''
-    text, _, note = text.partition(' — ')
+    # The second is what becomes of it where the encoding carries no more.
+    text, _, note = text.replace(' &#8212; ', ' — ', 1).partition(' — ')
     active_form, depends_on = '', ()
     if (match := _ACTIVE.search(text)) is not None:
         active_form, text = match['text'], text[: match.start()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -160,13 +160,11 @@ def export(
     plan = read(settings)
     if named is None and settings.quiet and not settings.json:
         return 0
-    text = _rendered(settings, plan, how)
     complain_of(plan)
     if named is None:
-        from planctl.cli.output import emit
-
-        emit(text)
+        _to_stdout(settings, plan, how)
         return 0
+    text = _rendered(settings, plan, how)
     try:
         with open(named, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as opened:
             opened.write(text)
@@ -176,17 +174,30 @@ def export(
     return 0
 
 
+def _to_stdout(settings: Settings, plan: Plan, how: Output) -> None:
+    from planctl.cli.output import emit, emit_json
+
+    if how == 'json':
+        emit_json(_document_of(settings, plan))
+    else:
+        emit(_rendered(settings, plan, how), markup=how != 'mermaid')
+
+
+def _document_of(settings: Settings, plan: Plan) -> dict[str, Any]:
+    from planctl.cli.document import document
+
+    return document('export', plan, readable(plan), actor=actor_of(settings), now=time.time(), exact=True)
+
+
 def _rendered(settings: Settings, plan: Plan, how: Output) -> str:
     from planctl.text import tree_order
 
     steps = readable(plan)
     match how:
         case 'json':
-            from planctl.cli.document import document
             from planctl.cli.output import dump
 
-            answer = document('export', plan, steps, actor=actor_of(settings), now=time.time(), exact=True)
-            return dump(answer) + '\n'
+            return dump(_document_of(settings, plan)) + '\n'
         case 'md':
             from planctl.markdown import render_markdown
 
@@ -207,6 +218,11 @@ def _copy(settings: Settings, target: str) -> int:
     place, copy = locate(settings.db), parse(target)
     if place.url is not None or copy.url is not None:
         raise Unsupported('only a database in a file can be copied as a whole', hint='planctl session copy')
+    if copy.exists:
+        raise StorageError(
+            f'{copy.path} is there already, and a copy is a new file',
+            hint='to read from it, name it in front: planctl --db FILE export',
+        )
     from planctl.stores.sqlite_file import PlanFile
 
     PlanFile(place.path, table=place.table).backup(copy.path)

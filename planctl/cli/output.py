@@ -34,13 +34,16 @@ def flags() -> list[str]:
     return _argv[: _argv.index('--')] if '--' in _argv else list(_argv)
 
 
-def emit(text: str) -> None:
-    """Write the answer and flush it. A reader that has gone is no error; a full disk raises `AnswerLost`."""
+def emit(text: str, *, markup: bool = False) -> None:
+    """Write the answer and flush it. A reader that has gone is no error; a full disk raises `AnswerLost`.
+
+    What the stream cannot carry is written in escapes, in `markup` those that whoever reads it takes for the character.
+    """
     stream = sys.stdout
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `>&-`
         return
     try:
-        _write(stream, text)
+        _write(stream, text, markup=markup)
     except BrokenPipeError:
         _gone.append(True)
         _to_nowhere(stream)
@@ -105,12 +108,13 @@ def is_terminal() -> bool:
         return False
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, text: str, *, markup: bool = False) -> None:
     try:
         stream.write(text)
     except UnicodeEncodeError:
         encoding = stream.encoding or 'ascii'
-        stream.write(text.translate(_ASCII).encode(encoding, 'backslashreplace').decode(encoding))
+        plain, how = (text, 'xmlcharrefreplace') if markup else (text.translate(_ASCII), 'backslashreplace')
+        stream.write(plain.encode(encoding, how).decode(encoding))
     stream.flush()
 
 

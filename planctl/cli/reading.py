@@ -173,7 +173,7 @@ def _show(settings: Settings, plan: Plan, rows: list[tuple[int, Step]], output: 
         case 'md':
             from planctl.markdown import render_markdown
 
-            emit(render_markdown(plan, rows) + '\n')
+            emit(render_markdown(plan, rows) + '\n', markup=True)
         case 'prompt':
             from planctl.reminder import OPENING, remind
 
