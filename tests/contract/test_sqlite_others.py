@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import sqlite3
@@ -9,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from replay import replay, without_leases
 
 from planctl import Plan, PlanItem, SqlitePlanStore, TaskStatus, apply, read
 from planctl.core import drive
+from planctl.core import log as log_of
 from planctl.journal import OTHER, step_of
 from planctl.operations import Add, Claim, Edit, Move, Note, Remove, SetStatus
 from planctl.stores.sqlite_file import SqliteFile
@@ -182,7 +185,7 @@ def test_ids_and_texts_that_we_would_not_take_can_be_restated(tmp_path: Path) ->
     items = drive(store.get_items())
     drive(store.set_items([*items, PlanItem(id='b', content='b')]))
     assert drive(store.update_item('my step', status=TaskStatus.completed)).status is TaskStatus.completed
-    with pytest.raises(ValueError, match='cannot be a step id'):
+    with pytest.raises(ValueError, match="'another step' cannot be an id"):
         drive(store.add_item(PlanItem(id='another step', content='x')))
 
 
@@ -210,7 +213,7 @@ async def test_the_harness_and_planctl_write_one_file_in_turn_and_agree(tmp_path
         ours = SqlitePlanStore(path, session=f's{seed}')
         theirs = planning.SqlitePlanStore(str(path), session=f's{seed}')
         async with ours:
-            for number in range(40):
+            for number in range(50):
                 ids = [item.id for item in await theirs.get_items()]
                 await (their_turn if dice.random() < 0.5 else our_turn)(dice, number, ids, ours, theirs, planning)
                 assert as_dicts(await ours.get_items()) == as_dicts(await theirs.get_items())
@@ -223,6 +226,35 @@ async def test_the_harness_and_planctl_write_one_file_in_turn_and_agree(tmp_path
             path, f"SELECT revision FROM planctl_log WHERE session = 's{seed}' GROUP BY revision ORDER BY revision"
         )
         assert [revision for (revision,) in rows] == list(range(1, plan.revision + 1))
+
+
+async def test_the_harness_and_planctl_write_one_file_at_the_same_time_and_nothing_is_lost(tmp_path: Path) -> None:
+    planning = pytest.importorskip('pydantic_ai_harness.planning')
+    path = tmp_path / 'plan.db'
+    ours, theirs = SqlitePlanStore(path), planning.SqlitePlanStore(str(path))
+    await theirs.add_item(planning.PlanItem(id='first', content='theirs'))
+
+    async def write_theirs() -> None:
+        for number in range(60):
+            await theirs.add_item(planning.PlanItem(id=f't{number}', content=f'theirs {number}'))
+            await theirs.update_item(f't{number}', content=f'theirs {number} changed')
+
+    async def write_ours() -> None:
+        async with ours:
+            for number in range(60):
+                await apply(ours, Add(f'ours {number}', id=f'o{number}'))
+                await apply(ours, Edit(f'o{number}', f'ours {number} changed'))
+
+    await asyncio.gather(write_theirs(), write_ours())
+    await apply(ours, Add('the last word'))
+    found = {step.content for step in (await read(ours)).steps}
+    assert found == {
+        'theirs',
+        'the last word',
+        *(f'{who} {n} changed' for n in range(60) for who in ('ours', 'theirs')),
+    }
+    assert mirrored(path)
+    assert replay(await log_of(ours)) == without_leases(await read(ours))
 
 
 async def their_turn(dice: random.Random, number: int, ids: list[str], ours: Any, theirs: Any, planning: Any) -> None:
