@@ -37,7 +37,8 @@ PlanctlError
 └── AgentError                 the model, its provider or the agent file (7)
     ├── SpecError
     ├── ExtraMissing
-    └── ModelError
+    ├── ModelError
+    └── ReplayError            a run is not the one that was recorded
 """
 
 from __future__ import annotations
@@ -290,3 +291,9 @@ class ModelError(AgentError):
     """The model or its provider failed."""
 
     code = 'model'
+
+
+class ReplayError(AgentError):
+    """The run is not the one that was recorded."""
+
+    code = 'replay'

@@ -84,15 +84,20 @@ async def carry_out(job: Job, model: Model) -> End:
     try:
         return await _work(job, model, plan)
     except (ModelError, LimitReached) as error:
-        plan = await job.read()
-        if plan.progress.finished:
-            # What failed is the closing remark: the work is done, and the plan says so.
-            return End(StopReason.finished, f'{describe_end(StopReason.finished, plan)}; then {error}')
-        if isinstance(error, LimitReached):
-            return End(StopReason.limit, f'{error}; {left(plan)}', limit=error.limit)
-        raise
+        return await broken_off(job, error)
     finally:
         looking.cancel()
+
+
+async def broken_off(job: Job, error: ModelError | LimitReached) -> End:
+    """Return what the plan came to although a call of the agent failed; raises a failure that it did not survive."""
+    plan = await job.read()
+    if plan.progress.finished:
+        # What failed is the closing remark: the work is done, and the plan says so.
+        return End(StopReason.finished, f'{describe_end(StopReason.finished, plan)}; then {error}')
+    if isinstance(error, LimitReached):
+        return End(StopReason.limit, f'{error}; {left(plan)}', limit=error.limit)
+    raise error
 
 
 async def _work(job: Job, model: Model, plan: Plan) -> End:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planctl.agent.adoption import Mode
 from planctl.plan import Plan, Step
-from planctl.sanitize import shown_block
+from planctl.sanitize import shown, shown_block
 from planctl.text import render_tree, step_line
 
 PLANNER = (
@@ -21,6 +21,14 @@ EXECUTOR = (
     'completed once you have checked its outcome. Set a step that cannot be done blocked, with the reason, and go on '
     'with another. Stop when there is no step left that you can work on.'
 )
+
+WORKER = (
+    'You carry out one step of a plan, the one that you are given; others carry out other steps at the same time. Set '
+    'it completed once you have checked its outcome, or blocked, with the reason, when it cannot be done. Leave every '
+    'other step alone. Work that is missing in the plan can be added as new steps. Stop when the step is done.'
+)
+
+ASSIGNED = 'Work on step {id}, and on no other:'
 
 BRIEF_LIMIT = 12_000
 """Characters of objective and of brief that a model is given; what is beyond is cut, and that is said."""
@@ -56,13 +64,44 @@ def executor_prompt(plan: Plan) -> str:
     """Return the executor's first message: objective and brief. The plan itself is in the reminder."""
     if not plan.steps:
         return _bounded(plan.objective)
+    return '\n\n'.join((*_session_parts(plan), 'Carry out the plan.'))
+
+
+def worker_prompt(plan: Plan, step: Step) -> str:
+    """Return the first message of one of several executors: objective, brief, and the step that it has taken."""
+    task = f'{ASSIGNED.format(id=step.id)}\n{shown(step.content)}'
+    if above := [shown(ancestor.content) for ancestor in _ancestors(plan, step)]:
+        task += f'\nIt is a part of: {"; ".join(above)}'
+    if step.note:
+        task += f'\nNote: {shown(step.note)}'
+    return '\n\n'.join((*_session_parts(plan), task))
+
+
+def worker_nudge(step: Step) -> str:
+    """Return what an executor is told that stopped before its one step was done."""
+    return (
+        f'Step {step.id} is still in progress. Go on with it, and record with the plan tools what has become of it: '
+        'completed once its outcome is checked, or blocked, with the reason.'
+    )
+
+
+def _ancestors(plan: Plan, step: Step) -> list[Step]:
+    """Return what a step is a part of, the nearest first; another program may have stored a circle."""
+    found: dict[str, Step] = {}
+    above = plan.get(step.parent_id or '')
+    while above is not None and above.id not in found:
+        found[above.id] = above
+        above = plan.get(above.parent_id or '')
+    return list(found.values())
+
+
+def _session_parts(plan: Plan) -> list[str]:
     parts: list[str] = []
     if plan.objective:
         parts.append(f'Objective:\n{_bounded(plan.objective)}')
     if plan.brief:
         parts.append(f'Brief:\n{_bounded(plan.brief)}')
-    parts.append('Carry out the plan.')
-    return '\n\n'.join(parts)
+    return parts
 
 
 def nudge(plan: Plan, steps: list[Step]) -> str:

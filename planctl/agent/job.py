@@ -57,6 +57,8 @@ class Wanted:
     executor: Limits = field(default_factory=Limits)
     steps_per_context: int | None = None
     """Resolved steps after which the executor starts anew from objective, brief and plan."""
+    workers: int = 1
+    """Executors that work at the same time, each on a step of its own."""
 
     @property
     def plans(self) -> bool:

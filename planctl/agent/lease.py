@@ -75,6 +75,10 @@ class Holder:
         """The names under which the run's planner and executor write."""
         return (f'planner:{self.run}', f'executor:{self.run}')
 
+    def worker(self, number: int) -> str:
+        """Return the name under which one of several executors of the run writes."""
+        return f'{self.actors[1]}.{number}'
+
     @property
     def dead(self) -> bool:
         """Whether the process is known to have ended; never for one on another machine."""
@@ -115,10 +119,12 @@ async def session_lease(
         await apply(store, *given_back(holder), actor=holder.actors[1], label='release')
 
 
-def given_back(holder: Holder) -> list[Operation]:
-    """Return the operations that give back everything a run holds."""
-    steps = [Release(owner=actor, note=INTERRUPTED) for actor in holder.actors]
-    return [*steps, Release(owner=str(holder), scope='session')]
+def given_back(holder: Holder, plan: Plan | None = None) -> list[Operation]:
+    """Return the operations that give back everything a run holds; with a plan also what its workers hold there."""
+    steps = plan.steps if plan is not None else ()
+    workers = {owner for step in steps if (owner := step.owner or '').startswith(f'{holder.actors[1]}.')}
+    releases = [Release(owner=actor, note=INTERRUPTED) for actor in (*holder.actors, *sorted(workers))]
+    return [*releases, Release(owner=str(holder), scope='session')]
 
 
 async def _claim(store: BaseStore, holder: Holder, taken: Callable[[str], None]) -> None:
@@ -138,7 +144,7 @@ async def _claim(store: BaseStore, holder: Holder, taken: Callable[[str], None])
             predecessor.append(other.described if other else plan.owner)
             yield Release(owner=plan.owner, scope='session')
             if other is not None:
-                yield from given_back(other)
+                yield from given_back(other, plan)
         yield Claim(owner=str(holder), seconds=SECONDS, scope='session')
 
     await apply(store, claim, actor=holder.actors[1], label='claim')

@@ -127,7 +127,9 @@ def _check(file: SpecFile, route: tuple[str, str], server: dict[str, Any]) -> No
         if not isinstance(value, known[key]):
             expected = {str: 'text', list: 'a list of texts', dict: 'a mapping of texts'}[known[key]]
             raise file.error(f'{expected} is expected, this is {kind_of(value)}', (*route, key))
-        inner: Sequence[Any] = list(cast('dict[str, Any]', value).values()) if isinstance(value, dict) else value
+        inner: Sequence[Any] = (
+            [*cast('dict[str, Any]', value).values()] if known[key] is dict else cast('list[Any]', value)
+        )
         wrong = next((each for each in inner if not isinstance(each, str)), None)
         if wrong is not None:
             raise file.error(f'texts are expected, one is {kind_of(wrong)}: quote it', (*route, key))

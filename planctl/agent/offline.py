@@ -6,6 +6,7 @@ when the commands that it quotes end with status 0. All that it knows it reads, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -14,9 +15,12 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from pydantic_ai.usage import RequestUsage
 
 from planctl.agent.checklist import Checklist, commands, parse
+from planctl.agent.handover import ASSIGNED
 from planctl.agent.models import OFFLINE
 from planctl.agent.offline_view import Line, Log, Tools, plan_view, verdict
 from planctl.reminder import CUT
+
+_ASSIGNED = re.compile('(?m)^{}$'.format(re.escape(ASSIGNED).replace(re.escape('{id}'), r'([^\s<>]+)')))
 
 WHAT_IT_IS = 'This is the offline model of planctl: it follows fixed rules and understands nothing.'
 
@@ -51,7 +55,13 @@ def _parts(messages: Sequence[ModelMessage], info: AgentInfo) -> list[TextPart |
         calls, text = _plan(_objective(messages), view, tools, log)
         if calls or planning or not view:
             return calls or [TextPart(text)]
-    return _work(view, tools, log)
+    return _work(view, tools, log, _assigned(messages))
+
+
+def _assigned(messages: Sequence[ModelMessage]) -> str | None:
+    """Return the id of the step that the request is about, when it is about one."""
+    match = _ASSIGNED.search(_objective(messages))
+    return match[1] if match is not None else None
 
 
 def _objective(messages: Sequence[ModelMessage]) -> str:
@@ -133,10 +143,10 @@ def _brief(checklist: Checklist) -> str:
 # --- Working --------------------------------------------------------------------------------------------------------
 
 
-def _work(view: Sequence[Line], tools: Tools, log: Log) -> list[TextPart | ToolCallPart]:
+def _work(view: Sequence[Line], tools: Tools, log: Log, assigned: str | None) -> list[TextPart | ToolCallPart]:
     line = next((line for line in view if line.id == log.current), None)
     if line is None:
-        return _next(view, tools, log)
+        return _next(view, tools, log, assigned)
     text = line.text
     if text.endswith(CUT) and tools.can('read_plan'):
         if log.read is None:
@@ -156,10 +166,16 @@ def _work(view: Sequence[Line], tools: Tools, log: Log) -> list[TextPart | ToolC
     return [_set(tools, line.id, 'completed', done)]
 
 
-def _next(view: Sequence[Line], tools: Tools, log: Log) -> list[TextPart | ToolCallPart]:
-    """Start the first step that can be started; one without a command is completed in the same breath."""
+def _next(view: Sequence[Line], tools: Tools, log: Log, assigned: str | None) -> list[TextPart | ToolCallPart]:
+    """Start the first step that can be started, or the assigned one, which somebody else has set in progress.
+
+    One without a command is completed in the same breath.
+    """
     for line in view:
-        if line.status != 'pending' or line.waits or line.has_open_children or line.id in log.refused:
+        if assigned is not None and line.id != assigned:
+            continue
+        is_startable = line.status == 'pending' or line.id == assigned
+        if not is_startable or line.waits or line.has_open_children or line.id in log.refused:
             continue
         start = _set(tools, line.id, 'in_progress')
         if line.text.endswith(CUT) or commands(line.text):

@@ -11,6 +11,7 @@ from pydantic_ai.tools import RunContext, ToolDefinition
 
 from planctl.agent.capability import Planning
 from planctl.agent.mode import offered_tools
+from planctl.agent.own_step import OwnStep
 from planctl.agent.spec import LoadedAgent
 from planctl.agent.toolset import TOOL_NAME
 from planctl.errors import SpecError
@@ -23,6 +24,8 @@ READING_KINDS = frozenset(
 READING_NATIVE = frozenset({'web_search', 'x_search', 'web_fetch', 'file_search'})
 WORKING_TOOLS = frozenset({'update_task_status', 'update_task_statuses'})
 """Plan tools that do nothing but move steps along, which a planner has no use for."""
+WORKER_TOOLS = frozenset({'read_plan', 'add_task', 'update_task_status', 'add_subtask'})
+"""Plan tools that leave the steps of others alone, or can be held to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,21 @@ def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
 def executor_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as an executor: everything that it has, with the plan on `store`."""
     return Role((*_planning(loaded, store, actor, planner=False), *loaded.server_tools()))
+
+
+def worker_role(loaded: LoadedAgent, store: BaseStore, actor: str, step_id: str) -> Role:
+    """Return the agent as one of several executors, with one step. `SpecError` where its plan cannot be told apart."""
+    own = own_planning(loaded)
+    if own is not None and own not in unwrapped_leaves(loaded.agent.root_capability):
+        raise SpecError(
+            f'{loaded.label}: a Planning inside of another capability cannot be shared by workers',
+            hint='put it on the list of its own',
+        )
+    (planning,) = _planning(loaded, store, actor, planner=False)
+    offered = [name for name in offered_tools(subtasks=planning.enable_subtasks) if name in WORKER_TOOLS]
+    # Whatever else the agent's own options leave out, what becomes of the step has to be said.
+    kept = [name for name in offered if planning.tools is None or name in (*planning.tools, 'update_task_status')]
+    return Role((replace(planning, tools=kept), OwnStep(step_id=step_id), *loaded.server_tools()))
 
 
 def _planning(loaded: LoadedAgent, store: BaseStore, actor: str, *, planner: bool) -> tuple[Planning[Any], ...]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from typing import Any
 
 from pydantic_ai.models import Model
 
-from planctl.agent.executor import carry_out, prepare
+from planctl.agent.executor import carry_out, left, prepare
 from planctl.agent.job import End, Job, Stop
 from planctl.agent.lease import session_lease
 from planctl.agent.limits import option
 from planctl.agent.outcome import Result, StopReason
 from planctl.agent.planner import approved, plan_session
 from planctl.agent.prices import require_price
+from planctl.claims import session_held
 from planctl.errors import NotFound, PlanctlError, StorageError
 from planctl.plan import Plan
 from planctl.sanitize import clean_block
@@ -26,10 +30,7 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
     A phase that is not wanted needs no model. What the run has in progress when it ends is pending again, with a note.
     """
     stop = stop or Stop()
-    if planner is not None and job.wanted.planner.max_cost is not None:
-        require_price(planner, option=option('max_cost', planning=True))
-    if executor is not None and job.wanted.executor.max_cost is not None:
-        require_price(executor, option=option('max_cost', planning=False))
+    _require_prices(job, planner, executor)
 
     def lost(error: Exception) -> None:
         own = error if isinstance(error, PlanctlError) else StorageError(str(error))
@@ -47,27 +48,48 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
         _objective(job, await job.store.read())
         try:
             async with session_lease(job.store, job.holder, lost=lost, taken=taken):
-                end = await _ended(job, planner, executor, stop)
+                end = await _ended(job, _phases(job, planner, executor), stop)
         except PlanctlError as error:
             if not job.phases:
                 raise
             end = End(StopReason.error, error.message, error=error)
         plan = await job.read()
-    return Result(end.reason, plan, job.phases, job.record, end.output, end.message, end.limit, job.denied, end.error)
+    return _result(job, end, plan)
 
 
-async def _ended(job: Job, planner: Model | None, executor: Model | None, stop: Stop) -> End:
+async def help_out(job: Job, executor: Model, stop: Stop | None = None) -> Result:
+    """Work on the steps of a session that another run may hold, until nothing is left; as `run`, without planning.
+
+    Any number of processes may do so at once: who has which step is decided by claims in the store.
+    """
+    from planctl.agent.workers import carry_out_together
+
+    stop = stop or Stop()
+    _require_prices(job, None, executor)
+
+    async def working(job: Job) -> End:
+        plan = await job.read()
+        if not session_held(plan, time.time()):
+            _objective(job, plan)
+        return await carry_out_together(job, executor, job.wanted.workers)
+
+    async with job.store:
+        end = await _ended(job, working(job), stop)
+        plan = await job.read()
+    return _result(job, end, plan)
+
+
+async def _ended(job: Job, work: Coroutine[Any, Any, End], stop: Stop) -> End:
     stop.bind()
     try:
-        return await _phases(job, planner, executor)
+        return await work
     except asyncio.CancelledError:
         if stop.reason is None:
             raise
         task = asyncio.current_task()
         assert task is not None
         task.uncancel()
-        message = stop.error.message if stop.error else f'{stop.reason.value}; `planctl run` goes on'
-        return End(stop.reason, message, error=stop.error)
+        return End(stop.reason, stop.error.message if stop.error else '', error=stop.error)
     except PlanctlError as error:
         if not job.phases:
             raise
@@ -89,7 +111,27 @@ async def _phases(job: Job, planner: Model | None, executor: Model | None) -> En
     if end is not None:
         return end
     assert executor is not None
+    if job.wanted.workers > 1:
+        from planctl.agent.workers import carry_out_together
+
+        if not (await job.read()).steps:
+            raise NotFound(
+                'there is no plan for several workers', hint='planctl run --plan-first --workers N "what is to be done"'
+            )
+        return await carry_out_together(job, executor, job.wanted.workers)
     return await carry_out(job, executor)
+
+
+def _require_prices(job: Job, planner: Model | None, executor: Model | None) -> None:
+    if planner is not None and job.wanted.planner.max_cost is not None:
+        require_price(planner, option=option('max_cost', planning=True))
+    if executor is not None and job.wanted.executor.max_cost is not None:
+        require_price(executor, option=option('max_cost', planning=False))
+
+
+def _result(job: Job, end: End, plan: Plan) -> Result:
+    message = end.message or (left(plan) if plan.progress.open else 'the plan of the session is as it was')
+    return Result(end.reason, plan, job.phases, job.record, end.output, message, end.limit, job.denied, end.error)
 
 
 def _objective(job: Job, plan: Plan) -> str:

@@ -1,0 +1,212 @@
+"""A run's model responses, kept in a file and played again without network, as long as the run asks the same.
+
+A recording is JSON lines. The first is `{"schema": 1, "kind": "recording"}`. Each other one is a request and its
+response, in the order of the answers: `thread` (who asked: `planner`, `executor`, or `step ID` for one of several
+executors), `model`, `request` (what matters of it: `tools` with their arguments, `plan` and `prompt` line by line) and
+`response` (its parts and its usage). Ids and times, secrets, and what only a provider understands are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
+from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import RunContext
+
+from planctl.agent.essence import Secrets, difference, essence
+from planctl.errors import ReplayError
+
+HEAD = {'schema': 1, 'kind': 'recording'}
+
+_KEPT = frozenset({'parts', 'usage', 'model_name', 'finish_reason', 'kind'})
+_PROVIDERS_OWN = frozenset({'signature', 'provider_details', 'provider_name', 'timestamp'})
+
+
+class Threaded:
+    """A model that keeps apart who asks it, so that several who ask at once are played in any order."""
+
+    def thread(self, name: str) -> Model:
+        """Return the model for one that asks."""
+        raise NotImplementedError
+
+
+def threaded(model: Model, name: str) -> Model:
+    """Return the model for one of several that ask it at once."""
+    return model.thread(name) if isinstance(model, Threaded) else model
+
+
+class Recorder:
+    """Writes a recording. The file begins anew with the first response, so that a run that had none keeps the old."""
+
+    def __init__(self, path: Path, secrets: Secrets) -> None:
+        self._path = path
+        self._secrets = secrets
+        self._begun = False
+
+    def model(self, wrapped: Model, thread: str) -> Model:
+        """Return a model that does as `wrapped` does, and is recorded."""
+        return _RecordingModel(wrapped, self, thread)
+
+    def add(self, thread: str, request: dict[str, Any], response: ModelResponse) -> None:
+        """Write one request and its response. Raises `OSError`."""
+        dumped: Any = ModelMessagesTypeAdapter.dump_python([response], mode='json')[0]
+        entry = {'thread': thread, 'model': response.model_name, 'request': request, 'response': _without_own(dumped)}
+        with self._path.open('a' if self._begun else 'w', encoding='utf-8') as file:
+            for line in (entry,) if self._begun else (HEAD, entry):
+                file.write(json.dumps(self._secrets.hide(line), ensure_ascii=False) + '\n')
+        self._begun = True
+
+
+def _without_own(response: dict[str, Any]) -> dict[str, Any]:
+    """Return a response without what is of use to its provider alone, or is another one each time."""
+    kept = {key: value for key, value in response.items() if key in _KEPT}
+    parts = [{k: v for k, v in part.items() if k not in _PROVIDERS_OWN and v is not None} for part in kept['parts']]
+    usage = {key: value for key, value in cast('dict[str, Any]', kept.get('usage') or {}).items() if value}
+    return {**kept, 'parts': parts, 'usage': usage}
+
+
+class _RecordingModel(WrapperModel, Threaded):
+    def __init__(self, wrapped: Model, recorder: Recorder, thread: str) -> None:
+        super().__init__(wrapped)
+        self._recorder = recorder
+        self._thread = thread
+
+    def thread(self, name: str) -> Model:
+        return _RecordingModel(self.wrapped, self._recorder, name)
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        asked = essence(messages, model_request_parameters)
+        response = await self.wrapped.request(messages, model_settings, model_request_parameters)
+        self._recorder.add(self._thread, asked, response)
+        return response
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        asked = essence(messages, model_request_parameters)
+        async with self.wrapped.request_stream(
+            messages, model_settings, model_request_parameters, run_context
+        ) as stream:
+            yield stream
+        self._recorder.add(self._thread, asked, stream.get())
+
+
+class Recording:
+    """A recording that is played: each thread gets its responses in their order."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        self.label = label
+        self._threads: dict[str, list[dict[str, Any]]] = {}
+        self._played: dict[str, int] = {}
+        try:
+            lines = path.read_text(encoding='utf-8').splitlines()
+        except FileNotFoundError as error:
+            raise ReplayError(f'{label}: there is no such recording') from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ReplayError(f'{label}: cannot be read: {error}') from error
+        for number, line in enumerate(lines, 1):
+            entry = _entry(line, f'{label}:{number}')
+            if number == 1:
+                if {**entry, **HEAD} != entry:
+                    raise ReplayError(f'{label}: this is no recording of planctl, or one of a newer one')
+                continue
+            self._threads.setdefault(str(entry.get('thread')), []).append(entry)
+        if not lines:
+            raise ReplayError(f'{label}: this is no recording of planctl: it is empty')
+
+    def model(self, thread: str) -> Model:
+        """Return the model that answers one that asks."""
+        return _ReplayModel(self, thread)
+
+    def name_of(self, thread: str) -> str:
+        """Return the name of the model that was recorded."""
+        entries = self._threads.get(thread) or [each[0] for each in self._threads.values()]
+        return str(entries[0].get('model')) if entries else 'recording'
+
+    def next(self, thread: str, asked: dict[str, Any]) -> ModelResponse:
+        """Return the next response of a thread. Raises `ReplayError` when it is asked something else."""
+        at = self._played.get(thread, 0)
+        entries = self._threads.get(thread, [])
+        where = f'{self.label}: request {at + 1} of {thread}'
+        if at >= len(entries):
+            raise ReplayError(f'{where} was not recorded: {len(entries)} {"was" if len(entries) == 1 else "were"}')
+        if differs := difference(entries[at].get('request', {}), asked):
+            raise ReplayError(f'{where} differs, - recorded and + asked now: {differs}')
+        self._played[thread] = at + 1
+        return entries[at]['response']
+
+    def leftover(self) -> str | None:
+        """Return what was recorded and not asked for, in one line."""
+        left = [
+            f'{len(entries) - played} of {thread}'
+            for thread, entries in self._threads.items()
+            if (played := self._played.get(thread, 0)) < len(entries)
+        ]
+        return f'{self.label}: recorded requests were not made: {", ".join(left)}' if left else None
+
+
+def _entry(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry: Any = json.loads(line)
+        if not isinstance(entry, dict):
+            raise ValueError('this is no object')
+        found = cast('dict[str, Any]', entry)
+        if 'response' in found:
+            (found['response'],) = ModelMessagesTypeAdapter.validate_python([{'kind': 'response', **found['response']}])
+    except (ValueError, TypeError) as error:
+        raise ReplayError(f'{where}: this is no recording of planctl: {str(error).splitlines()[0]}') from error
+    return found
+
+
+class _ReplayModel(Model, Threaded):
+    def __init__(self, recording: Recording, thread: str) -> None:
+        super().__init__()
+        self._recording = recording
+        self._thread = thread
+
+    def thread(self, name: str) -> Model:
+        return _ReplayModel(self._recording, name)
+
+    @property
+    def model_name(self) -> str:
+        return self._recording.name_of(self._thread)
+
+    @property
+    def system(self) -> str:
+        return 'recording'
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        return self._recording.next(self._thread, essence(messages, model_request_parameters))
+
+    @asynccontextmanager
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        response = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
