@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _PHASES = {'plan': 'planning', 'execute': 'carrying out'}
 _ARGUMENTS = 100
-_AROUND = 7
-"""Lines of a terminal that are not steps: objective, bar, blank, cut, status, and room for the cursor."""
+_AROUND = 8
+"""Lines of a terminal that are not steps: objective, bar, blank, cut, status, tool, and room for the cursor."""
 
 
 class Reporter(Protocol):
@@ -208,7 +208,8 @@ class _Live:
 
         from planctl.cli.view import PlanView
 
-        rows = tree_order(self._plan.steps)
+        # Who works on them is known here: this run.
+        rows = [(depth, _unowned(step)) for depth, step in tree_order(self._plan.steps)]
         cut = ''
         if self._phase:
             first, last = _window(rows, self._console.size.width, max(3, self._console.size.height - _AROUND))
@@ -221,10 +222,10 @@ class _Live:
         if cut:
             view.append(Text(cut, 'dim'))
         if self._phase:
-            view.append(Text(self._status(), 'dim', no_wrap=True, overflow='ellipsis'))
+            view.extend(Text(line, 'dim', no_wrap=True, overflow='ellipsis') for line in self._status())
         return Group(*view)
 
-    def _status(self) -> str:
+    def _status(self) -> Iterator[str]:
         parts = [self._phase, elapsed(time.monotonic() - self._started)]
         if (use := self._use) is not None:
             parts.append(f'{use.number} {"request" if use.number == 1 else "requests"}')
@@ -232,10 +233,14 @@ class _Live:
                 parts.append(f'{tokens:,} tokens')
             if use.cost is not None:
                 parts.append(dollars(use.cost))
-        # A dict for the order of the calls; pieces, since the status is drawn on another thread.
+        yield ' · '.join(parts)
+        # Taken at once, since it is drawn on another thread.
         if tools := list(self._tools.values()):
-            parts.append(tools[0] if len(tools) == 1 else f'{len(tools)} tools, {tools[0]}')
-        return ' · '.join(parts)
+            yield f'  {tools[0]}' if len(tools) == 1 else f'  {len(tools)} tools: {tools[0]}'
+
+
+def _unowned(step: Step) -> Step:
+    return replace(step, owner=None) if step.owner and step.owner.startswith('executor:') else step
 
 
 def sentence(event: RunEvent) -> str:
