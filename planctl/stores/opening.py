@@ -75,7 +75,7 @@ async def _postgres(place: Place, url: str, session: str) -> AsyncGenerator[Base
 
     # One command is one connection, and a pooler in front of the server may not know prepared statements.
     creating: Any = asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType]
-        url, min_size=0, max_size=2, timeout=WAIT, command_timeout=WAIT, statement_cache_size=0
+        url, min_size=1, max_size=2, timeout=WAIT, command_timeout=WAIT, statement_cache_size=0
     )
     try:
         pool = await creating
@@ -100,7 +100,9 @@ async def _redis(place: Place, url: str, session: str) -> AsyncGenerator[BaseSto
 
     try:
         made: Any = Redis.from_url(url, socket_connect_timeout=WAIT)  # pyright: ignore[reportUnknownMemberType]
-    except ValueError as error:
+        # An option that there is not would come out of the first call, in the middle of somebody's work.
+        made.connection_pool.connection_class(**made.connection_pool.connection_kwargs)
+    except (TypeError, ValueError) as error:
         raise InputError(f'{place.path} is no URL that Redis understands: {_said(place, error)}') from None
     try:
         yield RedisPlanStore(made, session=session, key_prefix=place.table)

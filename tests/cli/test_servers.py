@@ -1,0 +1,129 @@
+"""Plans on real servers, by URL: every command, no password anywhere, and what is said when it cannot be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from cli_helpers import Cli, process
+from servers import Place, place, postgres_server, valkey_server
+
+__all__ = ['place', 'postgres_server', 'valkey_server']
+
+
+def url_of(place: Place) -> str:
+    """Return a URL of the test's own room on the server."""
+    if place.kind == 'redis':
+        return f'{place.url}?prefix={place.room}'
+    mark = '&' if '?' in place.url else '?'
+    return f'{place.url}{mark}options={quote(f"-csearch_path={place.room}")}'
+
+
+def test_every_command_works_on_a_server(cli: Cli, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv('PLANCTL_DB', url_of(place))
+    assert cli('show', '--json').error['code'] == 'session_not_found'
+    assert cli.ok('add', 'Build').err == ''
+    cli.ok('add', 'Test', '--depends-on', '1')
+    assert cli.ok('next', '--claim', '--quiet').out == '1\n'
+    assert cli.ok('done', '1').out == 'done 1 · 2 can start now\n'
+    assert cli.ok('edit', '2', '--content', 'Test all', '--actor', 'ada').out == 'edited 2\n'
+    assert cli.ok('undo', '--actor', 'ada').out.startswith('undid ')
+    assert cli.ok('show').lines == ['[x] 1 Build', '[ ] 2 Test', '1 of 2 resolved']
+    assert len(cli.json('log')['entries']) >= 6
+    (cli.folder / 'list.md').write_text('- [ ] More\n')
+    cli.ok('import', 'list.md')
+    exported = cli.json('export')
+    assert [item['content'] for item in exported['items']] == ['Build', 'Test', 'More']
+    cli.ok('session', 'copy', 'default', 'copy')
+    assert cli.json('export', '--session', 'copy')['items'] == exported['items']
+    for words in (
+        ['session'],
+        ['session', 'rename', 'copy', 'x'],
+        ['session', 'rm', 'copy'],
+        ['export', '--db', 'c.db'],
+    ):
+        assert cli(*words, '--json').error['code'] == 'unsupported'
+    assert sorted(path.name for path in cli.folder.iterdir()) == ['.git', 'list.md']
+
+
+def test_a_plan_on_a_server_can_be_watched(cli: Cli, place: Place) -> None:
+    import subprocess
+
+    from cli_helpers import environment
+
+    url = url_of(place)
+    command = subprocess.Popen(
+        [sys.executable, '-m', 'planctl', 'show', '--watch', '--check', '--db', url],
+        cwd=cli.folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert command.stderr is not None
+        assert command.stdout is not None
+        assert command.stderr.readline() == "planctl: waiting for session 'default'\n"
+        cli.ok('add', 'one', '--db', url)
+        assert [command.stdout.readline() for _ in range(2)] == ['[ ] 1 one\n', '0 of 1 resolved\n']
+        cli.ok('done', '1', '--db', url)
+        assert command.communicate(timeout=30) == ('[x] 1 one\n1 of 1 resolved, finished\n', '')
+        assert command.returncode == 0
+    finally:
+        command.kill()
+        command.communicate()
+
+
+SECRETS = [
+    'postgresql://user:s3cr3t@127.0.0.1:1/db',
+    'postgresql://user:s3cr3t@127.0.0.1:1/db?table=x',
+    'postgresql://127.0.0.1:1/db?user=u&password=s3cr3t',
+    'postgresql://user:s3cr3t%2Fx@127.0.0.1:port/db',
+    'postgresql://user:s3cr3t@127.0.0.1/db?nonsense=1&port=1&host=127.0.0.1',
+    'redis://:s3cr3t@127.0.0.1:1/0',
+    'redis://user:s3cr3t@127.0.0.1:1',
+    'redis://:s3cr3t@127.0.0.1:port/0',
+    'rediss://:s3cr3t@127.0.0.1:1/0?prefix=x',
+    'rediss://:s3cr3t@127.0.0.1:1/0?nonsense=1',
+]
+
+
+@pytest.mark.parametrize('url', SECRETS)
+def test_a_password_is_shown_nowhere(cli: Cli, url: str) -> None:
+    for words in (['show'], ['add', 'x', '--json'], ['show', '--debug'], ['done', '1', '--debug', '--json'], ['log']):
+        outcome = cli('--db', url, *words)
+        assert outcome.status in (2, 5), outcome
+        assert outcome.out == ''
+        assert 's3cr3t' not in outcome.err
+        assert '127.0.0.1' in outcome.err
+    where = cli.ok('--db', url, 'where')
+    assert 's3cr3t' not in where.out
+    assert 's3cr3t' not in cli.ok('--db', url, 'where', '--json').out
+
+
+@pytest.mark.parametrize(
+    ('scheme', 'package', 'extra'), [('postgresql', 'asyncpg', 'postgres'), ('redis', 'redis', 'redis')]
+)
+def test_a_missing_driver_is_named_with_its_extra(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    outcome = cli('show', '--db', f'{scheme}://u:s3cr3t@host/x', '--json')
+    assert (outcome.status, outcome.error['code']) == (5, 'driver_missing')
+    assert outcome.error['hint'] == f"pip install 'planctl[{extra}]'"
+    assert 's3cr3t' not in outcome.err
+
+
+def test_a_file_does_not_pay_for_servers(folder: Path) -> None:
+    import subprocess
+
+    from cli_helpers import environment
+
+    code = "from planctl.cli import main; import sys; main(['add', 'x']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, '-c', code], cwd=folder, env=environment(), capture_output=True, text=True, check=True
+    )
+    assert not {'asyncio', 'asyncpg', 'redis', 'rich', 'pydantic'} & set(done.stderr.split())
+    assert process('show', cwd=folder).status == 0
