@@ -82,8 +82,8 @@ def _kept(kind: type[Provider], name: str) -> tuple[Provider, Model]:
 
 
 def served(kind: type[Provider], name: str, *turns: Any) -> tuple[Provider, Model]:
-    """Return a provider with these turns; the client is kept, because boto3 takes long to make one."""
-    if kind is not Bedrock:
+    """Return a provider with these turns; clients that take long to make are kept."""
+    if kind not in (Bedrock, Google):
         provider = kind(*turns)
         return provider, provider.model(name)
     provider, model = _kept(kind, name)
