@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,14 @@ from sides import Bench, environment
 from startup import COMMAND, PASS, READING, Folder
 
 SIZES = (20, 1000, 10_000)
+SMALL = """
+import os, sys
+child = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, used = os.wait4(child, 0)
+print(used.ru_maxrss, file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+"""Starts a command from a small process: what the one that starts it holds counts as the command's."""
 
 
 def rows(bench: Bench) -> Iterator[Row]:
@@ -29,12 +36,8 @@ def rows(bench: Bench) -> Iterator[Row]:
 
 def peak(arguments: Sequence[str], folder: Path) -> float:
     """Return the most megabytes that a command held at once."""
-    with subprocess.Popen(
-        arguments, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    ) as command:
-        _, status, used = os.wait4(command.pid, 0)
-        command.returncode = os.waitstatus_to_exitcode(status)
-    if command.returncode != 0:
-        raise RuntimeError(f'{arguments} ended with {command.returncode}')
+    ended = subprocess.run(
+        [sys.executable, '-c', SMALL, *arguments], cwd=folder, env=environment(), capture_output=True, check=True
+    )
     # Kilobytes on Linux, bytes on macOS.
-    return used.ru_maxrss / (1024 if sys.platform != 'darwin' else 1024 * 1024)
+    return int(ended.stderr.splitlines()[-1]) / (1024 if sys.platform != 'darwin' else 1024 * 1024)

@@ -68,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> int:
         bench = Bench(folder, other, sides, given.rounds)
         for name in given.part or PARTS:
             print(f'--- {name}')
-            found = list(PARTS[name](bench))
+            found = list(_followed(PARTS[name](bench)))
             status |= _print(found)
             measured += found
     missed = [row.what for row in measured if row.missed]
@@ -90,6 +90,17 @@ def machine() -> str:
         f'{os.cpu_count()} x {model}, {platform.system()} {platform.release()}, Python {platform.python_version()}, '
         f'SQLite {sqlite3.sqlite_version}'
     )
+
+
+def _followed(rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield the rows, and say on a terminal how far it is: some take a while."""
+    follows = sys.stderr.isatty()
+    for row in rows:
+        if follows:
+            print(f'\r\x1b[K{row.what}', end='', file=sys.stderr, flush=True)
+        yield row
+    if follows:
+        print('\r\x1b[K', end='', file=sys.stderr, flush=True)
 
 
 def _print(rows: Iterator[Row] | Sequence[Row]) -> int:
