@@ -27,11 +27,16 @@ _SHOWN_LINES = 4
 _LINE = 160
 
 
+def names_secret(name: str) -> bool:
+    """Whether what has this name, a variable or a header, is likely to be a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
 class Secrets:
     """Knows what must not be written: what the environment names like a secret, and what looks like one."""
 
     def __init__(self, environment: Mapping[str, str], more: Iterable[str] = ()) -> None:
-        named = (value for name, value in environment.items() if _SECRET_NAME.search(name))
+        named = (value for name, value in environment.items() if names_secret(name))
         # A short one would be found in any text; the longest first, since one may be a part of another.
         self._values = sorted({value for value in (*named, *more) if len(value) >= 8}, key=len, reverse=True)
 
@@ -50,8 +55,13 @@ class Secrets:
                 return value
 
 
-def essence(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> dict[str, Any]:
-    """Return what matters of a request: the tools that are offered, the plan that is shown, the prompts."""
+def essence(
+    messages: Sequence[ModelMessage], parameters: ModelRequestParameters, *, step_id: str | None = None
+) -> dict[str, Any]:
+    """Return what matters of a request: the tools that are offered, the plan that is shown, the prompts.
+
+    Of the plan, one of several executors is held to its own step: what has become of the others is a matter of time.
+    """
     plan: list[str] = []
     prompts: list[str] = []
     for message in messages:
@@ -66,6 +76,8 @@ def essence(messages: Sequence[ModelMessage], parameters: ModelRequestParameters
                     prompts.extend(texts)
             elif isinstance(part, SystemPromptPart):
                 prompts.append(part.content)
+    if step_id is not None:
+        plan = [line.strip() for line in plan if line.strip()[3:].startswith(f' {step_id} ')]
     instructions = [message.instructions or '' for message in messages if isinstance(message, ModelRequest)][-1:]
     lines = [line for text in (*instructions, *prompts) if text for line in text.split('\n')]
     tools = [_signature(tool) for tool in (*parameters.function_tools, *parameters.output_tools)]

@@ -59,6 +59,8 @@ class Wanted:
     """Resolved steps after which the executor starts anew from objective, brief and plan."""
     workers: int = 1
     """Executors that work at the same time, each on a step of its own."""
+    helps: bool = False
+    """Whether it works on the steps of a session that another run may hold."""
 
     @property
     def plans(self) -> bool:

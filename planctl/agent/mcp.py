@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from planctl.agent.entries import choice
+from planctl.agent.essence import names_secret
 from planctl.agent.models import one_line
 from planctl.agent.specfile import SpecFile, kind_of, read_spec_file
 from planctl.errors import ExtraMissing, SpecError
@@ -16,9 +17,6 @@ from planctl.errors import ExtraMissing, SpecError
 if TYPE_CHECKING:
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.toolsets import AbstractToolset
-
-MCP_FILE = 'mcp.json'
-"""Taken without being named when it stands beside the agent file."""
 
 _STDIO = {'command': str, 'args': list, 'env': dict, 'cwd': str}
 _HTTP = {'url': str, 'headers': dict}
@@ -28,8 +26,10 @@ _KINDS = {'stdio': _STDIO, 'http': _HTTP, 'streamable-http': _HTTP, 'sse': _HTTP
 class Servers:
     """The servers of one file, by name. Tools are called `SERVER_TOOL`."""
 
-    def __init__(self, label: str, toolsets: dict[str, AbstractToolset[Any]]) -> None:
+    def __init__(self, label: str, toolsets: dict[str, AbstractToolset[Any]], secrets: Sequence[str] = ()) -> None:
         self.label = label
+        self.secrets = secrets
+        """What the file gives them in headers and in the environment, to be kept out of recordings."""
         self._toolsets = toolsets
 
     @property
@@ -62,14 +62,6 @@ class Servers:
             yield
 
 
-def servers_beside(agent_file: Path | None, folder: Path) -> Path | None:
-    """Return the file with servers that stands beside an agent file, if one does."""
-    if agent_file is None:
-        return None
-    path = (folder / agent_file).parent / MCP_FILE
-    return path if path.is_file() else None
-
-
 def load_servers(path: Path, label: str) -> Servers:
     """Return the servers of a file. A server runs in the folder of the file unless `cwd` says another.
 
@@ -91,7 +83,11 @@ def load_servers(path: Path, label: str) -> Servers:
             transport.cwd = str(path.parent / Path(server.get('cwd') or '.').expanduser())
             # What is over when the run is over leaves no process behind.
             transport.keep_alive = False
-    return Servers(label, dict(zip(servers, toolsets, strict=True)))
+    secrets: list[str] = []
+    for server in servers.values():
+        given: dict[str, str] = {**(server.get('headers') or {}), **(server.get('env') or {})}
+        secrets.extend(value for name, value in given.items() if names_secret(name))
+    return Servers(label, dict(zip(servers, toolsets, strict=True)), secrets)
 
 
 def _checked(file: SpecFile) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 AGENT_FILE = 'agent.yaml'
+MCP_FILE = 'mcp.json'
+"""MCP servers, taken without being named when the file stands beside the agent file."""
 
 
 def nearest_agent_file(folder: Path) -> Path | None:

@@ -30,7 +30,7 @@ async def plan_session(job: Job, model: Model, plan: Plan, objective: str) -> En
     fails changes nothing: the plan, the objective and the brief become the session's together, at the end. Where the
     run is to be approved, what the planner changes after that is changed in the session.
     """
-    mode = _mode(job, plan, objective)
+    mode = mode_of(job, plan, objective)
     planning = _Planning(job, model, plan, mode)
     start = await planning.desk.read()
     turn = await planning.ask(planner_prompt(objective, plan, mode))
@@ -138,7 +138,8 @@ class _Planning:
             self._job.tell(change)
 
 
-def _mode(job: Job, plan: Plan, objective: str) -> Mode:
+def mode_of(job: Job, plan: Plan, objective: str) -> Mode:
+    """Return what becomes of the steps that are there. Raises `NotFound` and `UnfinishedPlan`."""
     if not objective:
         raise NotFound(f'session {plan.session!r} has no objective to plan for')
     if job.wanted.append:

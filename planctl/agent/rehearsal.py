@@ -9,8 +9,10 @@ executors), `model`, `request` (what matters of it: `tools` with their arguments
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+import os
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +23,10 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
 from planctl.agent.essence import Secrets, difference, essence
+from planctl.agent.outcome import Result, StopReason
 from planctl.errors import ReplayError
+
+_CUT_SHORT = (StopReason.interrupted, StopReason.terminated)
 
 HEAD = {'schema': 1, 'kind': 'recording'}
 
@@ -40,6 +45,16 @@ class Threaded:
 def threaded(model: Model, name: str) -> Model:
     """Return the model for one of several that ask it at once."""
     return model.thread(name) if isinstance(model, Threaded) else model
+
+
+def step_thread(step_id: str) -> str:
+    """Return the name of the thread of one of several executors that works on a step."""
+    return f'step {step_id}'
+
+
+def _essence(thread: str, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> dict[str, Any]:
+    step_id = thread.removeprefix('step ') if thread.startswith('step ') else None
+    return essence(messages, parameters, step_id=step_id)
 
 
 class Recorder:
@@ -87,7 +102,7 @@ class _RecordingModel(WrapperModel, Threaded):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        asked = essence(messages, model_request_parameters)
+        asked = _essence(self._thread, messages, model_request_parameters)
         response = await self.wrapped.request(messages, model_settings, model_request_parameters)
         self._recorder.add(self._thread, asked, response)
         return response
@@ -100,7 +115,7 @@ class _RecordingModel(WrapperModel, Threaded):
         model_request_parameters: ModelRequestParameters,
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
-        asked = essence(messages, model_request_parameters)
+        asked = _essence(self._thread, messages, model_request_parameters)
         async with self.wrapped.request_stream(
             messages, model_settings, model_request_parameters, run_context
         ) as stream:
@@ -113,6 +128,7 @@ class Recording:
 
     def __init__(self, path: Path, label: str) -> None:
         self.label = label
+        self._secrets = Secrets(os.environ)
         self._threads: dict[str, list[dict[str, Any]]] = {}
         self._played: dict[str, int] = {}
         try:
@@ -147,10 +163,17 @@ class Recording:
         where = f'{self.label}: request {at + 1} of {thread}'
         if at >= len(entries):
             raise ReplayError(f'{where} was not recorded: {len(entries)} {"was" if len(entries) == 1 else "were"}')
-        if differs := difference(entries[at].get('request', {}), asked):
+        if differs := difference(entries[at].get('request', {}), self._secrets.hide(asked)):
             raise ReplayError(f'{where} differs, - recorded and + asked now: {differs}')
         self._played[thread] = at + 1
         return entries[at]['response']
+
+    def compared(self, result: Result) -> Result:
+        """Return the result of a run that was played; it is an error when less was asked than was recorded."""
+        left = self.leftover()
+        if left is None or result.error is not None or result.stop_reason in _CUT_SHORT:
+            return result
+        return replace(result, stop_reason=StopReason.error, message=left, error=ReplayError(left))
 
     def leftover(self) -> str | None:
         """Return what was recorded and not asked for, in one line."""
@@ -198,7 +221,8 @@ class _ReplayModel(Model, Threaded):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        return self._recording.next(self._thread, essence(messages, model_request_parameters))
+        asked = _essence(self._thread, messages, model_request_parameters)
+        return self._recording.next(self._thread, asked)
 
     @asynccontextmanager
     async def request_stream(

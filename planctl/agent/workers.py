@@ -22,7 +22,7 @@ from planctl.agent.job import LOOK_OUT, End, Halt, Job, Pace
 from planctl.agent.lease import EVERY, INTERRUPTED, SECONDS
 from planctl.agent.outcome import StopReason, settled
 from planctl.agent.own_step import OwnStepStore
-from planctl.agent.rehearsal import threaded
+from planctl.agent.rehearsal import step_thread, threaded
 from planctl.agent.roles import worker_role
 from planctl.change import Change
 from planctl.claims import session_held
@@ -151,8 +151,13 @@ class _Crew:
         return End(StopReason.waiting, describe_end(StopReason.waiting, plan))
 
     async def _worker(self, owner: str) -> None:
-        while self._end is None and (step_id := await self._take(owner)) is not None:
-            await self._work_on(step_id, owner)
+        try:
+            while self._end is None and (step_id := await self._take(owner)) is not None:
+                await self._work_on(step_id, owner)
+        except asyncio.CancelledError:
+            # A claim that nobody waited for any more may have been stored all the same.
+            await apply(self._store, Release(owner, note=INTERRUPTED), actor=owner, label='release')
+            raise
 
     async def _take(self, owner: str) -> str | None:
         """Claim the next step, waiting for one as long as others hold steps; `None` when none will come."""
@@ -167,7 +172,9 @@ class _Crew:
                     if pause is None:
                         return None
                     with suppress(TimeoutError):
-                        await asyncio.wait_for(news.wait(), pause)
+                        # `wait_for` of Python 3.11 loses a cancellation that comes together with the news.
+                        async with asyncio.timeout(pause):
+                            await news.wait()
                 else:
                     return next(remark.ids[0] for remark in change.remarks if remark.code == 'claimed')
         return None
@@ -233,7 +240,7 @@ class _Crew:
 
         talk = Conversation[Halt | _Over](
             job.executor_agent.agent,
-            threaded(self._model, f'step {step_id}'),
+            threaded(self._model, step_thread(step_id)),
             self._phase,
             limits=job.wanted.executor,
             before_request=before_request,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from planctl.agent.job import Wanted
+from planctl.agent.models import OFFLINE
+from planctl.agent.nearest import MCP_FILE
 from planctl.agent.roles import own_planning
-from planctl.agent.spec import LoadedAgent, load_agent
+from planctl.agent.spec import LoadedAgent, load_agent, shown_path
 from planctl.cli.settings import Settings
 from planctl.errors import InputError
 from planctl.locate import locate
@@ -20,6 +24,9 @@ from planctl.stores.sqlite import SqlitePlanStore
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
+    from planctl.agent.mcp import Servers
+    from planctl.agent.rehearsal import Recording
+
 
 class Cast(NamedTuple):
     """Who plans and who carries out; a model is `None` where its phase is not wanted."""
@@ -28,6 +35,59 @@ class Cast(NamedTuple):
     executor: LoadedAgent
     planner_model: Model | None
     executor_model: Model | None
+    servers: Sequence[Servers] = ()
+    """The MCP servers of both, each once."""
+    recording: Recording | None = None
+    """What is played in the place of models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What is given to agents beside what they bring: servers, and whether their models are recorded or played."""
+
+    mcp: str | None = None
+    record: str | None = None
+    replay: str | None = None
+
+    def set(self, cast: Cast, folder: Path) -> Cast:
+        """Return the cast with its servers, and with its models recorded or played."""
+        known: dict[Path, Servers] = {}
+        planner = self._served(cast.planner, folder, known)
+        executor = planner if cast.executor is cast.planner else self._served(cast.executor, folder, known)
+        staged = cast._replace(planner=planner, executor=executor, servers=list(known.values()))
+        if self.replay is not None:
+            from planctl.agent.rehearsal import Recording
+
+            recording = Recording(folder / self.replay, self.replay)
+            return staged._replace(
+                planner_model=staged.planner_model and recording.model('planner'),
+                executor_model=staged.executor_model and recording.model('executor'),
+                recording=recording,
+            )
+        if self.record is not None:
+            import os
+
+            from planctl.agent.essence import Secrets
+            from planctl.agent.rehearsal import Recorder
+
+            hidden = [value for servers in known.values() for value in servers.secrets]
+            recorder = Recorder(folder / self.record, Secrets(os.environ, hidden))
+            return staged._replace(
+                planner_model=staged.planner_model and recorder.model(staged.planner_model, 'planner'),
+                executor_model=staged.executor_model and recorder.model(staged.executor_model, 'executor'),
+            )
+        return staged
+
+    def _served(self, loaded: LoadedAgent, folder: Path, known: dict[Path, Servers]) -> LoadedAgent:
+        beside = None if loaded.path is None else loaded.path.parent / MCP_FILE
+        path = folder / self.mcp if self.mcp is not None else beside
+        if path is None or (self.mcp is None and not path.is_file()):
+            return loaded
+        if path.resolve() not in known:
+            from planctl.agent.mcp import load_servers
+
+            known[path.resolve()] = load_servers(path, self.mcp or shown_path(path, folder))
+        return replace(loaded, servers=known[path.resolve()])
 
 
 def cast_of(
@@ -38,15 +98,20 @@ def cast_of(
     executor: str | None,
     model: str | None,
     planner_model: str | None,
+    stage: Stage,
 ) -> Cast:
     """Load the agents and models. What is said of one role beats what is said of both, a model on the line a file."""
+    if stage.replay is not None:
+        # Whatever a file names would want a key, and is not asked.
+        model = planner_model = OFFLINE
     plans, carries_out = wanted.plans, not wanted.plan_only
     option = '--agent' if executor is None else '--executor'
     doing = planning = None
     if carries_out or planner is None:
         doing = load_agent(executor or agent, model=model, folder=folder, option=option)
     if plans and planner is not None:
-        planning = load_agent(planner, model=None, folder=folder, option='--planner')
+        replayed = None if stage.replay is None else OFFLINE
+        planning = load_agent(planner, model=replayed, folder=folder, option='--planner')
         # A file for the planner alone says more of its model than --model, which is for both.
         planner_model = planner_model or (model if planning.model is None else None)
     elif plans and executor is not None:
@@ -54,12 +119,9 @@ def cast_of(
     doing = doing or planning
     assert doing is not None
     planning = planning or doing
-    return Cast(
-        planning,
-        doing,
-        planning.model_for(planner_model, option='--planner-model') if plans else None,
-        doing.model_for(None, option='--model') if carries_out else None,
-    )
+    asked_first = planning.model_for(planner_model, option='--planner-model') if plans else None
+    asked_then = doing.model_for(None, option='--model') if carries_out else None
+    return stage.set(Cast(planning, doing, asked_first, asked_then), folder)
 
 
 def store_of(

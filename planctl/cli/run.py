@@ -47,6 +47,10 @@ def _agent(name: str, text: str) -> Any:
     return typer.Option(f'--{name}', metavar='FILE', help=text, rich_help_panel='Agents and models')
 
 
+def _rehearsal(name: str, text: str) -> Any:
+    return typer.Option(f'--{name}', metavar='FILE', help=text, rich_help_panel='Rehearsal')
+
+
 def _model(name: str, text: str) -> Any:
     return typer.Option(f'--{name}', metavar='NAME', help=text, rich_help_panel='Agents and models')
 
@@ -89,6 +93,23 @@ def run_command(
     events: Annotated[
         str | None, typer.Option('--events', metavar='FILE|-', help='Write what happens as JSON, one object a line.')
     ] = None,
+    mcp: Annotated[
+        str | None, _agent('mcp', 'MCP servers for the agents. Default: mcp.json beside the agent file.')
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar='N', min=1, max=100, help='Executors at the same time, each on a step of its own.')
+    ] = 1,
+    worker: Annotated[
+        bool, typer.Option('--worker', help='Help another run: work on steps of its plan until none is left.')
+    ] = False,
+    record: Annotated[str | None, _rehearsal('record', 'Keep what the models answer.')] = None,
+    replay: Annotated[str | None, _rehearsal('replay', 'Play what was recorded, without models.')] = None,
+    print_spec: Annotated[
+        bool, typer.Option('--print-spec', help='Show agents, models, store and tools, and do nothing.')
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option('--dry-run', help='Check everything, say what would be done, and do nothing.')
+    ] = False,
 ) -> int:
     """Let an agent carry out the plan, after planning it where that is asked for.
 
@@ -98,20 +119,30 @@ def run_command(
 
     from planctl.errors import InputError
 
-    if append and replan:
-        raise InputError('--append and --replan exclude each other')
-    if approve and plan_only:
-        raise InputError('--approve and --plan-only exclude each other: --plan-only stops without asking')
+    _refuse_both(
+        append=append,
+        replan=replan,
+        approve=approve,
+        plan_only=plan_only,
+        plan_first=plan_first,
+        worker=worker,
+        workers=workers > 1,
+        steps_per_context=steps_per_context is not None,
+        objective=objective is not None,
+        record=record is not None,
+        replay=replay is not None,
+    )
     if settings.json and events == '-':
         raise InputError('--json and --events - both write to stdout: --events FILE writes elsewhere')
-    if approve:
+    looks = print_spec or dry_run
+    if approve and not looks:
         _require_terminal()
     given = _objective(objective)
     folder = Path.cwd()
-    if given is None:
+    if given is None and not print_spec:
         _require_plan(settings, executor or agent, folder)
     from planctl.agent.job import Wanted
-    from planctl.cli.casting import cast_of
+    from planctl.cli.casting import Stage, cast_of
     from planctl.cli.limits import limits_of
 
     def first(one: T | None, other: T | None) -> T | None:
@@ -135,9 +166,37 @@ def run_command(
         ),
         executor=limits_of(max_requests, max_tokens, max_cost, timeout, retries),
         steps_per_context=steps_per_context,
+        workers=workers,
+        helps=worker,
     )
-    cast = cast_of(folder, wanted, agent, planner, executor, model, planner_model)
+    cast = cast_of(folder, wanted, agent, planner, executor, model, planner_model, Stage(mcp, record, replay))
+    if looks:
+        from planctl.cli.looking import look
+
+        return look(settings, wanted, cast, dry_run=dry_run)
     return _run(settings, wanted, cast, events)
+
+
+_EXCLUDED = (
+    ('append', 'replan', ''),
+    ('approve', 'plan_only', ': --plan-only stops without asking'),
+    ('record', 'replay', ''),
+    ('workers', 'plan_only', ': nothing is carried out'),
+    ('workers', 'steps_per_context', ': each step of a worker has a fresh context'),
+    ('worker', 'steps_per_context', ': each step of a worker has a fresh context'),
+    *(('worker', name, ': a worker plans nothing') for name in ('plan_first', 'plan_only', 'append', 'replan')),
+    ('worker', 'approve', ': the plan is under way'),
+    ('worker', 'objective', ': the objective is that of the session'),
+)
+
+
+def _refuse_both(**given: bool) -> None:
+    from planctl.errors import InputError
+
+    for one, other, why in _EXCLUDED:
+        if given[one] and given[other]:
+            named = 'an objective' if other == 'objective' else f'--{other.replace("_", "-")}'
+            raise InputError(f'--{one} and {named} exclude each other{why}')
 
 
 def _require_terminal() -> None:
@@ -188,7 +247,7 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
 
     from planctl.agent.job import Job, Stop
     from planctl.agent.lease import Holder
-    from planctl.agent.runner import run
+    from planctl.agent.runner import help_out, run
     from planctl.agent.tracing import start_tracing
     from planctl.cli import live_long
     from planctl.cli.asking import Asking
@@ -221,8 +280,16 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
                 person = Asking(watch, store, actor) if is_conversation() else None
                 job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
                 with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
-                    result = await run(job, planner=cast.planner_model, executor=cast.executor_model, stop=stop)
+                    for servers in cast.servers:
+                        await held.enter_async_context(servers.running())
+                    if wanted.helps:
+                        assert cast.executor_model is not None
+                        result = await help_out(job, cast.executor_model, stop)
+                    else:
+                        result = await run(job, planner=cast.planner_model, executor=cast.executor_model, stop=stop)
                 job.introduce()
+            if cast.recording is not None:
+                result = cast.recording.compared(result)
             if log is not None:
                 log.finish(result)
             if stop.reason is not None and is_left_behind():

@@ -63,6 +63,14 @@ _TYPES: Mapping[str, dict[str, Any]] = {
 _PROBLEM_FIELDS = {'id': 'the step', 'message': 'what is wrong with it, on one line'}
 
 
+_INIT_FIELDS = {
+    'schema': FIELDS['schema'],
+    'kind': 'init',
+    'written': 'the files that were written',
+    'kept': 'those that were there',
+}
+
+
 def schema() -> dict[str, Any]:
     """Return the schema of every answer on stdout and, as `error`, of the line that stderr gets instead of one."""
     plan = _object(
@@ -78,7 +86,8 @@ def schema() -> dict[str, Any]:
         '$schema': 'https://json-schema.org/draft/2020-12/schema',
         'title': 'What planctl answers with --json',
         'anyOf': [
-            {'$ref': f'#/$defs/{name}'} for name in ('plan', 'where', 'log', 'sessions', 'file', 'run', 'version')
+            {'$ref': f'#/$defs/{name}'}
+            for name in ('plan', 'where', 'log', 'sessions', 'file', 'run', 'spec', 'init', 'version')
         ],
         '$defs': {
             'plan': plan,
@@ -87,6 +96,18 @@ def schema() -> dict[str, Any]:
             'sessions': _object(SESSIONS_FIELDS, sessions=_list(SESSION_FIELDS)),
             'file': _object(FILE_FIELDS, kind={'const': 'export'}),
             'run': _object({'kind': 'run, whose fields are its own'}, kind={'const': 'run'}),
+            'spec': _object({'kind': 'spec, whose fields are its own'}, kind={'const': 'spec'}),
+            'init': _object(
+                {
+                    'schema': FIELDS['schema'],
+                    'kind': 'init',
+                    'written': 'the files that were written',
+                    'kept': 'those that were there',
+                },
+                kind={'const': 'init'},
+                written=_IDS,
+                kept=_IDS,
+            ),
             'version': _object(
                 {'schema': FIELDS['schema'], 'kind': 'version', 'version': 'of planctl'}, kind={'const': 'version'}
             ),
