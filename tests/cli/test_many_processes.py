@@ -94,7 +94,7 @@ def test_a_look_leaves_everything_as_it_was(tmp_path: Path, journal: str, used: 
         drive(apply(holder, Add('two')))
     store(path, Add('three'))
     before = state(tmp_path)
-    for words in READS:
+    for words in READS[::3] if used else READS:
         outcome = process(*words, cwd=tmp_path, env={'PLANCTL_DB': str(path)}, stdin='- x')
         assert outcome.status in (0, 6), outcome
         assert state(tmp_path) == before, words
