@@ -129,7 +129,14 @@ def _from_packages(name: str, error: Callable[[str], PlanctlError]) -> Kind | No
         raise error(f'{owners[0]} offers it as {points[0].value}, which is no capability')
     if found.get_serialization_name() != name:
         raise error(f'{owners[0]} offers it, and it calls itself {found.get_serialization_name()!r}')
+    if not _is_dataclass(found):
+        raise error(f'{owners[0]} offers it, and its class is no dataclass, which pydantic-ai asks for')
     return found
+
+
+def _is_dataclass(kind: Kind) -> bool:
+    # Of its own: pydantic-ai reads the options of a file from it.
+    return '__dataclass_fields__' in vars(kind)
 
 
 def _from_harness(name: str, error: Callable[[str], PlanctlError]) -> Kind | None:
@@ -147,7 +154,7 @@ def _from_harness(name: str, error: Callable[[str], PlanctlError]) -> Kind | Non
     except ImportError as failure:
         raise ExtraMissing(error(one_line(failure)).message) from failure
     found = _as_capability(kind)
-    if found is not None and found.get_serialization_name() != name:
+    if found is not None and (found.get_serialization_name() != name or not _is_dataclass(found)):
         raise error('can be given from Python only')
     return found
 

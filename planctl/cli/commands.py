@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     'export': 'planctl.cli.exchanging:export',
     'run': 'planctl.cli.run:run_command',
     'where': 'planctl.cli.reading:where',
+    'init': 'planctl.cli.starting:init',
 }
 """Each command and the function behind it, `function(settings, …options…) -> exit status`, in the order of the help.
 
