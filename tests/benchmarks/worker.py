@@ -170,12 +170,13 @@ async def contend(path: str, who: int, of: int, steps: int, count: int, begin: f
     own = [str(number) for number in range(who + 1, steps + 1, of)]
     if OURS and held:
         await store.__aenter__()
-    await store.get_item(own[0])
+    wanted = {item.id: item.status.value for item in await store.get_items() if item.id in own}
     time.sleep(max(0.0, begin - time.time()))
-    wanted: dict[str, str] = {}
     lost = 0
     for at in range(count):
-        step, status = own[at % len(own)], RUN_IN_PROGRESS[at // len(own) % 2]
+        step = own[at % len(own)]
+        # Never the status that it has: that would be no change, and nothing to store.
+        status = RUN_IN_PROGRESS[wanted[step] == 'in_progress']
         try:
             if OURS:
                 await operate(store, step, status)
