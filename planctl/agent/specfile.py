@@ -72,7 +72,7 @@ def read_spec_file(
     read = reader.read(text.replace('\t', ' ') if is_json else text)
     data = _json(text, label) if is_json else read
     if not isinstance(data, dict):
-        article = 'an' if what[0] in 'aeiou' else 'a'
+        article = 'an' if what[0] in 'aeiouM' else 'a'
         raise SpecError(f'{label}: {article} {what} is a mapping of keys, this is {kind_of(data)}')
     return SpecFile(label, cast('dict[str, Any]', data), reader.lines)
 
