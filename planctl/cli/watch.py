@@ -92,11 +92,11 @@ def _looks(settings: Settings) -> Iterator[Plan | None]:
     """Yield the plan when it changed, else `None`, every now and then."""
     session = check_session(settings.session_name)
     live_long()
-    signal.signal(signal.SIGTERM, _terminated)
     before: Plan | None = None
     waiting = True
-    with _reader(settings, session) as read:
+    with _ending() as end_if_asked, _reader(settings, session) as read:
         while not reader_has_gone():
+            end_if_asked()
             plan = read()
             if plan is not None and (plan.removed or (plan.revision == 0 and not plan.steps)):
                 plan = None
@@ -180,5 +180,27 @@ def _signature(path: str) -> tuple[object, bool]:
     return tuple(parts), time.time_ns() - latest < _TICK * 1e9
 
 
-def _terminated(number: int, frame: object) -> None:
-    sys.exit(128 + number)
+@contextmanager
+def _ending() -> Generator[Callable[[], None]]:
+    """Take SIGINT and SIGTERM, and yield a function that ends when one has come.
+
+    An exception that a handler raises is lost where it happens to come out of a finalizer, so that it is remembered.
+    """
+    asked: list[int] = []
+
+    def end_if_asked() -> None:
+        if signal.SIGINT in asked:
+            raise KeyboardInterrupt
+        if asked:
+            sys.exit(128 + asked[0])
+
+    def ask(number: int, frame: object) -> None:
+        asked.append(number)
+        end_if_asked()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield end_if_asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

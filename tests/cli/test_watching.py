@@ -233,3 +233,31 @@ class SqliteWriter:
         from planctl.core import drive
 
         drive(self._store.aclose())
+
+
+def test_a_signal_whose_exception_is_lost_in_a_finalizer_ends_it_all_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from planctl.cli import main
+    from planctl.cli import watch as module
+
+    fill(folder / 'plan.db', 'one')
+    looks = iter(range(100))
+
+    class Unlucky:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def look() -> bool:
+        if next(looks) == 2:
+            Unlucky()
+        return False
+
+    monkeypatch.setattr(module, 'reader_has_gone', look)
+    before = signal.getsignal(signal.SIGINT)
+    lost: list[object] = []
+    monkeypatch.setattr(sys, 'unraisablehook', lambda raised: lost.append(raised.exc_type))
+    assert main(['--db', str(folder / 'plan.db'), 'show', '--watch']) == 130
+    assert lost == [KeyboardInterrupt]
+    assert next(looks) < 10
+    assert signal.getsignal(signal.SIGINT) is before
