@@ -6,11 +6,11 @@ import asyncio
 import time
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.models import Model
 
-from planctl.agent.executor import carry_out, left, prepare
+from planctl.agent.executor import begins_anew, carry_out, left, prepare
 from planctl.agent.job import End, Job, Stop
 from planctl.agent.lease import session_lease
 from planctl.agent.limits import option
@@ -21,6 +21,9 @@ from planctl.claims import session_held
 from planctl.errors import NotFound, PlanctlError, StorageError
 from planctl.plan import Plan
 from planctl.sanitize import clean_block
+
+if TYPE_CHECKING:
+    from planctl.agent.workers import Lease
 
 
 async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: Stop | None = None) -> Result:
@@ -57,10 +60,11 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
     return _result(job, end, plan)
 
 
-async def help_out(job: Job, executor: Model, stop: Stop | None = None) -> Result:
+async def help_out(job: Job, executor: Model, stop: Stop | None = None, *, lease: Lease | None = None) -> Result:
     """Work on the steps of a session that another run may hold, until nothing is left; as `run`, without planning.
 
-    Any number of processes may do so at once: who has which step is decided by claims in the store.
+    Any number of processes may do so at once: who has which step is decided by claims in the store. `lease` is how
+    long they last, by default as long as that of a session.
     """
     from planctl.agent.workers import carry_out_together
 
@@ -71,7 +75,7 @@ async def help_out(job: Job, executor: Model, stop: Stop | None = None) -> Resul
         plan = await job.read()
         if not session_held(plan, time.time()):
             _objective(job, plan)
-        return await carry_out_together(job, executor, job.wanted.workers)
+        return await carry_out_together(job, executor, job.wanted.workers, lease)
 
     async with job.store:
         end = await _ended(job, working(job), stop)
@@ -106,7 +110,7 @@ async def _phases(job: Job, planner: Model | None, executor: Model | None) -> En
         end = await plan_session(job, planner, plan, objective)
     else:
         end = await prepare(job, plan, objective)
-        if end is None and job.wanted.approve and (await job.read()).steps:
+        if end is None and job.wanted.approve and (await job.read()).progress.open:
             end = await approved(job, None)
     if end is not None:
         return end
@@ -114,7 +118,8 @@ async def _phases(job: Job, planner: Model | None, executor: Model | None) -> En
     if job.wanted.workers > 1:
         from planctl.agent.workers import carry_out_together
 
-        if not (await job.read()).steps:
+        plan = await job.read()
+        if not plan.steps or begins_anew(job, plan):
             raise NotFound(
                 'there is no plan for several workers', hint='planctl run --plan-first --workers N "what is to be done"'
             )

@@ -1,0 +1,389 @@
+"""Several executors on one plan, in one process and in many: every step once, in order, whoever dies or sleeps."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from process_helpers import environment, planctl, started, until
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models.function import AgentInfo
+from runner_helpers import Scripted, lines, moving, statuses, stored
+from servers import Place, postgres, postgres_server, valkey, valkey_server  # noqa: F401
+
+from planctl.agent.job import Job, Stop, Wanted
+from planctl.agent.lease import Holder, session_lease
+from planctl.agent.limits import Limits
+from planctl.agent.offline import offline_model
+from planctl.agent.outcome import Result, StopReason
+from planctl.agent.own_step import OwnStepStore
+from planctl.agent.runner import help_out, run
+from planctl.agent.spec import LoadedAgent
+from planctl.agent.watch import RunEvent, ToolReturned
+from planctl.agent.workers import STOPPED_EARLY, Lease
+from planctl.core import apply, log
+from planctl.errors import LostClaim, NotFound, Refused, SpecError
+from planctl.operations import Add, Claim, Describe, SetStatus
+from planctl.plan import Plan, TaskStatus
+from planctl.stores.base import BaseStore
+from planctl.stores.memory import InMemoryPlanStore
+from planctl.stores.sqlite import SqlitePlanStore
+
+COUNT = 40
+SHORT = Lease(1.0, 0.25)
+
+
+async def forty(store: BaseStore) -> None:
+    """Forty steps; each but the first two waits for one or two before it."""
+    steps = [Add(f'step {n}', id=str(n), depends_on=_needs(n)) for n in range(1, COUNT + 1)]
+    await apply(store, Describe(objective='count to forty'), *steps)
+
+
+def _needs(n: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(str(m) for m in (n // 2, n - 3) if m > 0))
+
+
+def assigned(messages: list[ModelMessage]) -> str:
+    """The step that a worker was given."""
+    match = re.search(r'Work on step (\S+), and on no other:', str(messages[0].parts))
+    assert match is not None
+    return match[1]
+
+
+def diligent(messages: list[ModelMessage], info: AgentInfo) -> Any:
+    return moving('completed', assigned(messages))
+
+
+async def working(
+    store: BaseStore,
+    model: Scripted,
+    workers: int = 4,
+    *,
+    helps: bool = False,
+    lease: Lease | None = None,
+    events: list[RunEvent] | None = None,
+    stop: Stop | None = None,
+    agent: Agent[Any, Any] | None = None,
+    **wanted: Any,
+) -> Result:
+    loaded = LoadedAgent(agent or Agent(model.model), 'test', None)
+    seen: list[RunEvent] = [] if events is None else events
+    job = Job(store, loaded, Wanted(workers=workers, helps=helps, **wanted), seen.append)
+    if helps:
+        return await help_out(job, model.model, stop, lease=lease)
+    return await run(job, planner=None, executor=model.model, stop=stop)
+
+
+async def worked_exactly_once(store: BaseStore) -> Counter[str]:
+    """Assert that each step was taken and completed once, after what it waits for; return who took how many."""
+    taken: dict[str, int] = {}
+    completed: dict[str, int] = {}
+    by: Counter[str] = Counter()
+    for at, row in enumerate(await log(store)):
+        for name, found in (('in_progress', taken), ('completed', completed)):
+            if row.after is not None and f'"{name}"' in row.after:
+                assert row.id not in found, f'{row.id} is {name} twice'
+                found[row.id] = at
+                if name == 'in_progress':
+                    by[row.actor] += 1
+    assert len(taken) == len(completed) == COUNT
+    for n in range(1, COUNT + 1):
+        assert all(completed[need] < taken[str(n)] for need in _needs(n))
+    return by
+
+
+@asynccontextmanager
+async def opened(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BaseStore]:
+    if kind == 'sqlite':
+        yield SqlitePlanStore(tmp_path / 'plan.db', session='s')
+    elif kind == 'memory':
+        yield InMemoryPlanStore(session='s')
+    else:
+        place: Place = request.getfixturevalue(kind)
+        async with place.open('s') as store:
+            yield store
+
+
+@pytest.mark.parametrize('kind', ['memory', 'sqlite', 'postgres', 'valkey'])
+async def test_four_workers_share_forty_steps(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    model = Scripted(diligent)
+    async with opened(kind, request, tmp_path) as store:
+        await forty(store)
+        result = await working(store, model)
+        assert (result.stop_reason, result.message) == (
+            StopReason.finished,
+            'the plan is finished: 40 of 40 steps completed',
+        )
+        by = await worked_exactly_once(store)
+    assert len(by) == 4
+    # One phase, one budget: each step was one request, in a fresh context of its own.
+    (phase,) = result.phases
+    assert (phase.requests, phase.contexts, len(model.asked)) == (COUNT, COUNT, COUNT)
+    assert all(len(messages) == 1 for messages, _ in model.asked)
+    assert len(result.record.completed) == COUNT
+
+
+async def test_a_worker_is_given_its_step_and_the_tools_for_it(tmp_path: Path) -> None:
+    model = Scripted(diligent)
+    store = await stored(
+        Describe(objective='the whole', brief='the brief'), Add('part', id='p'), Add('leaf', parent_id='p')
+    )
+    result = await working(store, model, 2)
+    assert result.stop_reason is StopReason.finished
+    assert model.said(0).startswith(
+        'Objective:\nthe whole\n\nBrief:\nthe brief\n\nWork on step 1, and on no other:\nleaf\nIt is a part of: part\n'
+    )
+    assert '[~] 1 leaf' in model.said(0)
+    assert model.tools(0) == {'read_plan', 'add_task', 'add_subtask', 'update_task_status'}
+
+
+async def test_the_limits_are_for_all_of_them_together() -> None:
+    store = InMemoryPlanStore()
+    await forty(store)
+    result = await working(store, Scripted(diligent), executor=Limits(max_requests=10))
+    assert (result.stop_reason, result.limit) == (StopReason.limit, 'max_requests')
+    assert sum(phase.requests for phase in result.phases) == 10
+    assert len(result.record.completed) == 10
+    assert 'in_progress' not in statuses(result.plan).values()
+
+
+async def test_a_worker_leaves_the_steps_of_others_alone() -> None:
+    def greedy(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        own = assigned(messages)
+        return moving('cancelled', '2' if own == '1' else '1') + moving('completed', own)
+
+    events: list[RunEvent] = []
+    store = await stored(Add('one'), Add('two', depends_on=('1',)))
+    result = await working(store, Scripted(greedy), 2, events=events)
+    assert statuses(result.plan) == {'1': 'completed', '2': 'completed'}
+    outcomes = [event.outcome for event in events if isinstance(event, ToolReturned)]
+    assert outcomes == ['failed', 'success', 'failed', 'success']
+    taken = [row.id for row in await log(store) if row.after and '"in_progress"' in row.after]
+    assert taken == ['1', '2']
+
+
+async def test_a_change_by_one_that_lost_its_step_is_refused() -> None:
+    store = await stored(Add('one'), Add('two'))
+    await apply(store, Claim('first', 1.0, '1'), now=100.0)
+    late = OwnStepStore(store, 'first', '1')
+    await apply(store, Claim('second', 60.0, '1'), now=102.0)
+    with pytest.raises(LostClaim, match='no longer held by first: it is held by second'):
+        await apply(late, SetStatus('1', TaskStatus.completed))
+    with pytest.raises(LostClaim):
+        await apply(late, Add('three'))
+    own = OwnStepStore(store, 'second', '1')
+    for operation in (SetStatus('2', TaskStatus.completed), SetStatus('2', TaskStatus.in_progress)):
+        with pytest.raises(Refused, match='step 1 is yours; step 2 is not'):
+            await apply(own, operation)
+    await apply(own, Add('three', parent_id='1'), Add('four'))
+    assert (await store.read()).step('1').owner == 'second'
+
+
+async def test_a_step_that_was_split_comes_back_after_its_parts() -> None:
+    def splitting(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        own = assigned(messages)
+        if own != '1':
+            return moving('completed', own)
+        if len(messages) == 1 and 'whole\nNote' not in str(messages[0].parts) and '1.done' not in seen:
+            seen.add('1.done')
+            return [('add_subtask', {'parent_id': '1', 'content': 'a part'}), ('add_task', {'content': 'aside'})]
+        return moving('completed', own) if len(messages) == 1 else 'it is split'
+
+    seen: set[str] = set()
+    store = await stored(Add('whole'))
+    result = await working(store, Scripted(splitting), 2)
+    assert result.stop_reason is StopReason.finished
+    assert [step.content for step in result.plan.steps] == ['whole', 'a part', 'aside']
+    order = [row.id for row in await log(store) if row.after and '"completed"' in row.after]
+    assert order.index('2') < order.index('1')
+
+
+async def test_one_that_stops_early_is_told_so_and_then_passed_over() -> None:
+    def lazy(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        return 'no' if assigned(messages) == '1' else moving('completed', assigned(messages))
+
+    events: list[RunEvent] = []
+    store = await stored(Add('one'), Add('two'), Add('three'))
+    model = Scripted(lazy)
+    result = await working(store, model, 2, events=events, max_nudges=1)
+    assert result.stop_reason is StopReason.stopped_early
+    assert statuses(result.plan) == {'1': 'pending', '2': 'completed', '3': 'completed'}
+    assert result.plan.step('1').note == STOPPED_EARLY
+    assert 'the agent stopped with step 1 in progress and is told so' in lines(events)
+    assert len([messages for messages, _ in model.asked if assigned(messages) == '1']) == 2
+
+
+async def test_what_blocks_one_stops_no_other() -> None:
+    def blocking(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        own = assigned(messages)
+        return moving('blocked', own, note='no') if own == '1' else moving('completed', own)
+
+    store = await stored(Add('one'), Add('two'), Add('three', depends_on=('1',)))
+    result = await working(store, Scripted(blocking), 3)
+    assert result.stop_reason is StopReason.waiting
+    assert statuses(result.plan) == {'1': 'blocked', '2': 'completed', '3': 'blocked'}
+
+
+async def test_a_failure_of_one_ends_all_and_gives_everything_back() -> None:
+    async def failing(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        if assigned(messages) == '3':
+            raise RuntimeError('it broke')
+        await asyncio.sleep(30)
+
+    store = await stored(Add('one'), Add('two'), Add('three'), Add('four'))
+    result = await asyncio.wait_for(working(store, Scripted(failing), 3), 10)
+    assert (result.stop_reason, 'it broke' in result.message) == (StopReason.error, True)
+    assert set(statuses(result.plan).values()) == {'pending'}
+
+
+async def test_an_interruption_gives_everything_back() -> None:
+    stop = Stop()
+
+    async def hanging(messages: list[ModelMessage], info: AgentInfo) -> Any:
+        if len(model.asked) == 3:
+            stop.request(StopReason.interrupted)
+        await asyncio.sleep(30)
+
+    model = Scripted(hanging)
+    store = await stored(Add('one'), Add('two'), Add('three'), Add('four'))
+    result = await asyncio.wait_for(working(store, model, 3, stop=stop), 10)
+    assert result.stop_reason is StopReason.interrupted
+    assert statuses(result.plan) == dict.fromkeys('1234', 'pending')
+    assert result.plan.owner is None
+
+
+async def test_a_session_without_a_plan_is_not_for_workers() -> None:
+    with pytest.raises(NotFound, match='no plan for several workers'):
+        await working(InMemoryPlanStore(), Scripted('x'), 2, objective='something')
+    with pytest.raises(NotFound, match='has no plan'):
+        await working(InMemoryPlanStore(), Scripted('x'), 1, helps=True)
+
+
+async def test_a_plan_inside_of_another_capability_cannot_be_shared() -> None:
+    from planctl import Planning
+
+    agent = Agent('test', capabilities=[Planning().prefix_tools('p')])
+    result = await working(await stored(Add('one')), Scripted('x'), 2, agent=agent)
+    assert isinstance(result.error, SpecError)
+
+
+async def test_a_helper_waits_for_the_plan_of_the_run_that_it_helps() -> None:
+    store = InMemoryPlanStore()
+    leader = Holder.here()
+    async with session_lease(store, leader, lost=lambda _: None, taken=lambda _: None):
+        helping = asyncio.create_task(working(store, Scripted(diligent), 1, helps=True))
+        await asyncio.sleep(0)
+        await apply(store, Add('one'), Add('two', depends_on=('1',)))
+        result = await asyncio.wait_for(helping, 10)
+    assert result.stop_reason is StopReason.finished
+
+
+async def test_the_steps_of_the_workers_of_a_dead_run_are_taken_back_at_once() -> None:
+    with subprocess.Popen([sys.executable, '-c', '']) as ended:
+        pass
+    here = Holder.here()
+    dead = Holder('0badcafe', here.host, ended.pid, here.started, here.machine)
+    store = await stored(Add('one'), Add('two'))
+    await apply(store, Claim(str(dead), 60.0, scope='session'), Claim(dead.worker(2), 60.0, '1'))
+    result = await asyncio.wait_for(working(store, Scripted(diligent), 2), 10)
+    assert result.stop_reason is StopReason.finished
+
+
+# --- Processes ------------------------------------------------------------------------------------------------------
+
+
+async def test_processes_share_forty_steps(tmp_path: Path) -> None:
+    store = SqlitePlanStore(tmp_path / 'plan.db', session='s')
+    await forty(store)
+    words = ('--db', 'plan.db', '--session', 's', '--model', 'offline', '--quiet')
+    with (
+        started(tmp_path, *words, '--workers', '2') as leading,
+        started(tmp_path, *words, '--worker') as one,
+        started(tmp_path, *words, '--worker', '--workers', '2') as two,
+    ):
+        ended = [await asyncio.to_thread(process.communicate, timeout=60) for process in (leading, one, two)]
+        assert [process.returncode for process in (leading, one, two)] == [0, 0, 0], ended
+    assert len({actor.partition('.')[0] for actor in await worked_exactly_once(store)}) == 3
+
+
+@contextmanager
+def slow_worker(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
+    script = Path(__file__).with_name('worker_process.py')
+    process = subprocess.Popen(
+        [sys.executable, str(script), 'plan.db', str(seconds)],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        until((folder / 'working').exists)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+async def _others(store: BaseStore) -> Plan:
+    result = await asyncio.wait_for(working(store, Scripted(diligent), 2, helps=True, lease=SHORT), 20)
+    assert result.stop_reason is StopReason.finished
+    return result.plan
+
+
+async def _completions(store: BaseStore) -> list[tuple[str, str]]:
+    return [(row.id, row.actor) for row in await log(store) if row.after and '"completed"' in row.after]
+
+
+async def test_the_step_of_one_that_was_killed_is_finished_by_another(tmp_path: Path) -> None:
+    store = await stored(Add('one'), Add('two'), store=SqlitePlanStore(tmp_path / 'plan.db', session='s'))
+    with slow_worker(tmp_path, 1.0) as worker:
+        held = (await store.read()).step('1')
+        assert held.status is TaskStatus.in_progress
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        plan = await _others(store)
+    assert statuses(plan) == {'1': 'completed', '2': 'completed'}
+    assert all(actor != held.owner for _, actor in await _completions(store))
+
+
+async def test_one_that_wakes_after_its_lease_cannot_complete_the_step(tmp_path: Path) -> None:
+    store = await stored(Add('one'), Add('two'), store=SqlitePlanStore(tmp_path / 'plan.db', session='s'))
+    with slow_worker(tmp_path, 1.0) as worker:
+        held = (await store.read()).step('1')
+        worker.send_signal(signal.SIGSTOP)
+        await _others(store)
+        (tmp_path / 'go').touch()
+        worker.send_signal(signal.SIGCONT)
+        out, err = await asyncio.to_thread(worker.communicate, timeout=30)
+        assert (worker.returncode, err) == (0, '')
+    assert out.splitlines()[-1] == 'finished the plan is finished: 2 of 2 steps completed'
+    completions = await _completions(store)
+    assert sorted(step_id for step_id, _ in completions) == ['1', '2']
+    assert held.owner not in [actor for _, actor in completions]
+
+
+def test_a_worker_has_nothing_to_do_with_planning(tmp_path: Path) -> None:
+    for words in (('--plan-first',), ('--replan',), ('an objective',), ('--approve',), ('--steps-per-context', '2')):
+        done = planctl(tmp_path, 'run', '--worker', '--model', 'offline', *words)
+        assert (done.returncode, 'exclude each other' in done.stderr) == (2, True)
+
+
+async def test_the_offline_model_works_on_the_step_that_it_is_given() -> None:
+    store = InMemoryPlanStore()
+    await forty(store)
+    model = offline_model()
+    job = Job(store, LoadedAgent(Agent(model), 'test', model), Wanted(workers=3), lambda _: None)
+    result = await run(job, planner=None, executor=model)
+    assert result.stop_reason is StopReason.finished
+    await worked_exactly_once(store)
