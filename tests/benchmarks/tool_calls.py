@@ -66,7 +66,6 @@ def _tool(bench: Bench, tool: str, steps: int) -> Iterator[Row]:
 def _growth(bench: Bench, tool: str) -> Iterator[Row]:
     ours = bench.sides['ours']
     for kind in ('memory', 'sqlite'):
-        small, large = paired(
-            max(3, bench.rounds // 3), *(_calling(bench, ours, kind, tool, n) for n in (1000, 10_000))
-        )
+        measures = (_calling(bench, ours, kind, tool, steps, CALLS_FEW) for steps in (1000, 10_000))
+        small, large = paired(max(3, bench.rounds // 3), *measures)
         yield Row(f'{tool}, {kind}, 10,000 steps', 'ms', large, (), small, '1,000 steps', GROWTH)
