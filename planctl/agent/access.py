@@ -35,7 +35,7 @@ async def view(
         case 'available':
             return startable(plan, actor)
         case _:
-            return whole(plan, tree=what == 'tree')
+            return whole(plan, tree=what == 'tree', mark=mark)
 
 
 async def perform(

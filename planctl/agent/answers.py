@@ -6,7 +6,7 @@ A durable engine records these, so they hold the difference and the words, never
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from planctl.agent import prompts
@@ -100,8 +100,11 @@ def refusal(error: PlanctlError, plan: Plan | None) -> Refusal:
 # --- Reading ----------------------------------------------------------------------------------------------------
 
 
-def whole(plan: Plan, *, tree: bool = True) -> View:
-    """Return every step with its whole text, as an indented list or as a flat one that says what belongs to what."""
+def whole(plan: Plan, *, tree: bool = True, mark: Callable[[Step], str] = fingerprint) -> View:
+    """Return every step with its whole text, as an indented list or as a flat one that says what belongs to what.
+
+    `mark` is `fingerprint`, or one that remembers.
+    """
     if not plan.steps:
         return View(prompts.EMPTY)
     if tree:
@@ -109,7 +112,7 @@ def whole(plan: Plan, *, tree: bool = True) -> View:
     else:
         lines = [_flat(plan, step) for step in plan.steps]
         text = '\n'.join([*lines, render_tree(plan).rpartition('\n')[2]])
-    return View(text, tuple((step.id, fingerprint(step)) for step in plan.steps))
+    return View(text, tuple((step.id, mark(step)) for step in plan.steps))
 
 
 def _flat(plan: Plan, step: Step) -> str:
