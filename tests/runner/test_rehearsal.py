@@ -222,8 +222,8 @@ def test_a_recording_begins_anew_with_the_first_answer_and_not_before(tmp_path: 
 
 
 def test_secrets_are_found_by_name_and_by_look() -> None:
-    secrets = Secrets({'X_API_KEY': 'abcdefgh', 'PATH': '/usr/bin/env', 'SHORT_TOKEN': 'abc'}, ['abcdefgh-longer'])
-    assert secrets.hide({'a': ['abcdefgh', 'abcdefgh-longer', 'abc /usr/bin/env', 5, None]}) == {
+    secrets = Secrets({'X_API_KEY': 'zyxwvuts', 'PATH': '/usr/bin/env', 'SHORT_TOKEN': 'abc'}, ['zyxwvuts-longer'])
+    assert secrets.hide({'a': ['zyxwvuts', 'zyxwvuts-longer', 'abc /usr/bin/env', 5, None]}) == {
         'a': ['***', '***', 'abc /usr/bin/env', 5, None]
     }
     for text in ('sk-ant-api03-ponmlkjihgf0', 'ghp_0123456789abcdefghij', 'Bearer eyJhbGciOi.abc'):
