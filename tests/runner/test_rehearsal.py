@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from runner_helpers import write
 from planctl.agent.essence import Secrets, difference
 from planctl.agent.rehearsal import Recorder, Recording
 from planctl.errors import ReplayError
-from planctl.stores.sqlite_file import PlanFile
 
 # A model that exists where the run is recorded, and in no other place.
 RECORDED = '''
@@ -60,18 +60,23 @@ PLAYED = RECORDED.replace(
 WORDS = ('run', 'look and leap', '--plan-first', '--agent', 'agents:agent')
 
 
-@pytest.fixture
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a recording, in which the model is gone."""
-    monkeypatch.setenv('REHEARSED_API_KEY', 'sesame-open-1234')
-    write(tmp_path, 'agents.py', RECORDED)
-    done = planctl(tmp_path, *WORDS, '--record', 'run.jsonl')
+@pytest.fixture(scope='module')
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a run was recorded."""
+    folder = tmp_path_factory.mktemp('original')
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('REHEARSED_API_KEY', 'sesame-open-1234')
+        write(folder, 'agents.py', RECORDED)
+        done = planctl(folder, *WORDS, '--record', 'run.jsonl')
     assert done.returncode == 0, done.stderr
-    monkeypatch.delenv('REHEARSED_API_KEY')
-    (tmp_path / 'plan.db').rename(tmp_path / 'recorded.db')
-    for path in tmp_path.glob('plan.db*'):
-        path.unlink()
+    return folder
+
+
+@pytest.fixture
+def recorded(original: Path, tmp_path: Path) -> Path:
+    """A folder with a recording, in which the model is gone."""
     write(tmp_path, 'agents.py', PLAYED)
+    shutil.copy(original / 'run.jsonl', tmp_path)
     return tmp_path
 
 
@@ -84,13 +89,13 @@ def entries(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / 'run.jsonl').read_text(encoding='utf-8').splitlines()]
 
 
-def test_a_recorded_run_is_played_again_without_its_model(recorded: Path) -> None:
+def test_a_recorded_run_is_played_again_without_its_model(recorded: Path, original: Path) -> None:
     done = planctl(recorded, *WORDS, '--replay', 'run.jsonl', '--json')
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert (document['stop_reason'], document['output']) == ('finished', 'all done')
     assert [phase['model'] for phase in document['phases']] == ['rehearsed', 'rehearsed']
-    before, after = PlanFile(recorded / 'recorded.db').read(), plan_in(recorded)
+    before, after = plan_in(original), plan_in(recorded)
     assert [(s.id, s.content, s.status) for s in after.steps] == [(s.id, s.content, s.status) for s in before.steps]
     assert (after.objective, after.brief) == ('look and leap', 'the brief, and ***')
     # In the same order, too.
@@ -98,7 +103,7 @@ def test_a_recorded_run_is_played_again_without_its_model(recorded: Path) -> Non
     assert told == ['[~] 1 look', '[x] 1 look', '[~] 2 leap', '[x] 2 leap']
 
 
-def test_a_recording_holds_what_matters_and_no_secret(recorded: Path) -> None:
+def test_a_recording_holds_what_matters_and_no_secret(recorded: Path, original: Path) -> None:
     head, *requests = entries(recorded)
     assert head == {'schema': 1, 'kind': 'recording'}
     assert [entry['thread'] for entry in requests] == ['planner'] * 2 + ['executor'] * 5
@@ -109,7 +114,7 @@ def test_a_recording_holds_what_matters_and_no_secret(recorded: Path) -> None:
     text = (recorded / 'run.jsonl').read_text(encoding='utf-8')
     assert 'sesame' not in text
     assert 'timestamp' not in text
-    assert str(recorded) not in text
+    assert str(original) not in text
 
 
 @pytest.mark.parametrize(
