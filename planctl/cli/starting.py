@@ -8,7 +8,7 @@ import typer
 
 from planctl.cli.settings import Settings
 
-EXAMPLES = {'init': 'planctl init && planctl run --plan-first "1. Say hello `echo hello`"'}
+EXAMPLES = {'init': 'planctl init'}
 
 
 def init(
