@@ -38,6 +38,7 @@ PlanctlError
     ├── SpecError
     ├── ExtraMissing
     ├── ModelError
+    │   └── ToolError          a tool of the agent failed
     └── ReplayError            a run is not the one that was recorded
 """
 
@@ -291,6 +292,12 @@ class ModelError(AgentError):
     """The model or its provider failed."""
 
     code = 'model'
+
+
+class ToolError(ModelError):
+    """A tool of the agent failed."""
+
+    code = 'tool'
 
 
 class ReplayError(AgentError):

@@ -24,6 +24,11 @@ WORDS = {status: status.value.replace('_', ' ') for status in TaskStatus}
 """One word for each status, as people read it."""
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 step`, `2 steps`."""
+    return f'{number:,} {noun}' if number == 1 else f'{number:,} {noun}s'
+
+
 def tree_order(steps: Sequence[Step]) -> list[tuple[int, Step]]:
     """Return each step once with its depth, children behind their parent, siblings in plan order.
 

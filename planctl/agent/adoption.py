@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from enum import Enum
 
-from planctl.change import Change
+from planctl.change import Change, difference
 from planctl.errors import Refused
 from planctl.operations import Add, Move, Operation, Remove
 from planctl.plan import Plan, Step, TaskStatus, fingerprint, next_id_after
@@ -47,11 +47,14 @@ class DraftStore(StoreWrapper):
         super().__init__(memory)
         self._memory = memory
         self._draft = draft_of(plan, mode)
+        self._base = plan
         self._stays = replace(plan, steps=plan.steps if mode is Mode.append else ())
         self._resolved = tuple(s for s in plan.steps if s.resolved) if mode is Mode.replan else ()
         self._begun = False
         self.is_draft = True
         self.restated = False
+        self.renamed: dict[str, str] = {}
+        """Ids that the planner chose, by those that the steps got because the session had given them out before."""
 
     def move_to(self, store: BaseStore) -> None:
         """From here on, what the planner does is done to the session."""
@@ -72,11 +75,29 @@ class DraftStore(StoreWrapper):
             change = edit(plan)
             _refuse_work(change)
             _refuse_edits(self._stays, change)
-            return change
+            return self._numbered(change) if self.is_draft else change
 
         change = await super().update(guarded, actor=actor, label=label, now=now, key=key)
         self.restated = self.restated or label == 'replace'
         return change
+
+    def _numbered(self, change: Change) -> Change:
+        """Return the change with ids that the session can store, so that the planner knows its steps by them."""
+        ids = {old: new for old, new in free_ids(change.created, self._base).items() if old != new}
+        if not ids:
+            return change
+        self.renamed.update(ids)
+        steps = tuple(
+            replace(
+                step,
+                id=ids.get(step.id, step.id),
+                parent_id=None if step.parent_id is None else ids.get(step.parent_id, step.parent_id),
+                depends_on=tuple(ids.get(on, on) for on in step.depends_on),
+            )
+            for step in change.after.steps
+        )
+        after = replace(change.after, steps=steps, next_id=next_id_after(change.after.next_id, ids.values()))
+        return replace(change, after=after, steps=difference(change.before.steps, steps))
 
     async def _begin(self) -> None:
         if not self._begun:
@@ -113,15 +134,21 @@ def _refuse_edits(stays: Plan, change: Change) -> None:
         )
 
 
-def adopted(draft: Plan, base: Plan, mode: Mode) -> Callable[[Plan], Iterable[Operation]]:
+def adopted(
+    draft: Plan, base: Plan, mode: Mode, moved: dict[str, str] | None = None
+) -> Callable[[Plan], Iterable[Operation]]:
     """Return the transaction that makes a planner's draft the plan.
 
-    `base` is the plan as it was when the planner began: what was added or changed since stays.
+    `base` is the plan as it was when the planner began: what was added or changed since stays. `moved` is told which
+    steps could not keep their ids, because somebody took them meanwhile.
     """
     new = [step for step in draft.steps if mode is not Mode.append or step.id not in base.index]
 
     def operations(plan: Plan) -> Iterable[Operation]:
-        ids = _free_ids(new, plan)
+        ids = free_ids(new, plan)
+        if moved is not None:
+            moved.clear()
+            moved.update((old, given) for old, given in ids.items() if old != given)
         if mode is not Mode.append:
             yield from cleared(plan, base, keep_resolved=mode is Mode.replan)
         yield from (_addition(step, ids) for step in new)
@@ -129,20 +156,26 @@ def adopted(draft: Plan, base: Plan, mode: Mode) -> Callable[[Plan], Iterable[Op
     return operations
 
 
-def _free_ids(steps: Iterable[Step], plan: Plan) -> dict[str, str]:
-    """Return the id that each new step gets: its own, unless the session has given that one out before."""
+def free_ids(steps: Iterable[Step], plan: Plan) -> dict[str, str]:
+    """Return the id that each new step gets: its own, unless the session has given that one out before.
+
+    A number that takes the place of another is none of those that were chosen, so that both can be told apart.
+    """
+    chosen = [step.id for step in steps]
+    next_id = next_id_after(plan.next_id, chosen)
+
+    def is_taken(step_id: str) -> bool:
+        given_out = step_id.isdecimal() and next_id_after(plan.next_id, (step_id,)) == plan.next_id
+        return step_id in plan.index or given_out
+
+    if not any(is_taken(step_id) for step_id in chosen):
+        return {step_id: step_id for step_id in chosen}
     ids: dict[str, str] = {}
-    next_id = plan.next_id
-    for step in steps:
-        given_out = step.id.isdecimal() and next_id_after(plan.next_id, (step.id,)) == plan.next_id
-        if step.id in plan.index or given_out:
-            ids[step.id] = str(next_id)
+    for step_id in chosen:  # All numbers, so that they are in the order of the steps.
+        if step_id.isdecimal() or is_taken(step_id):
+            ids[step_id], next_id = str(next_id), next_id + 1
         else:
-            ids[step.id] = step.id
-        next_id = next_id_after(next_id, (ids[step.id],))
-    taken = set(ids.values())
-    if len(taken) < len(ids):  # A new number met one that the planner chose: number all of them.
-        return {step_id: str(next_id + at) for at, step_id in enumerate(ids)}
+            ids[step_id] = step_id
     return ids
 
 

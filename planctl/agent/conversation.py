@@ -23,13 +23,14 @@ from pydantic_ai.models import Model
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_graph import End
 
+from planctl.agent.failures import ToolFailures, ended_by, is_cancelled
 from planctl.agent.limits import LimitName, Limits
 from planctl.agent.models import in_words, one_line
 from planctl.agent.outcome import Phase
 from planctl.agent.prompts import CORE_TOOLS, SUBTASK_TOOLS
 from planctl.agent.retrying import Retrying, pause_before
 from planctl.agent.watch import Answered, Requested, ToolCalled, ToolReturned, Watcher
-from planctl.errors import ModelError, PlanctlError
+from planctl.errors import ModelError, PlanctlError, ToolError
 
 RETRIES = 1_000
 """Slips in a row that an agent may make in calling tools: what ends a run is the plan that does not move."""
@@ -96,10 +97,11 @@ class Conversation(Generic[R]):
         self._before_request = before_request
         self._watch = watch
         self._usage = RunUsage() if usage is None else usage
+        self._failures = ToolFailures()
         self._retrying = Retrying(retries=limits.retries, watch=watch)
         self._options: dict[str, Any] = {
             'model': model,
-            'capabilities': [*capabilities, self._retrying],
+            'capabilities': [*capabilities, self._failures, self._retrying],
             'instructions': instructions,
             'usage_limits': UsageLimits(request_limit=None),
             'usage': self._usage,
@@ -122,6 +124,13 @@ class Conversation(Generic[R]):
                 return await self._ask(prompt, history)
         except PlanctlError:
             raise
+        except asyncio.CancelledError as error:
+            if is_cancelled():
+                raise
+            words = 'it was cancelled from inside (asyncio.CancelledError)'
+            raise ModelError(f'{self._model.model_name}: {words}') from error
+        except SystemExit as error:
+            raise ModelError(f'{self._model.model_name}: {ended_by(error)}') from error
         except UsageLimitExceeded as error:
             said = one_line(error).partition('. Consider raising')[0]
             raise LimitReached(f"a limit of the agent's own was reached: {said}", 'agent') from error
@@ -129,6 +138,8 @@ class Conversation(Generic[R]):
             if clock.expired():
                 words = self._limits.words('timeout', planning=self.phase.name == 'plan')
                 raise LimitReached(words, 'timeout') from error
+            if (tool := self._failures.tool_of(error)) is not None:
+                raise ToolError(f'tool {tool}: {in_words(error)}') from error
             message = f'{self._model.model_name}: {in_words(error)}'
             made = self.phase.requests - asked
             if isinstance(error, ModelContextWindowExceededError):

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Self
 
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
-from planctl.agent.adoption import cleared
 from planctl.agent.conversation import ContextLost, Conversation, LimitReached, Turn
 from planctl.agent.handover import EXECUTOR, executor_prompt, nudge
 from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.outcome import StopReason, settled
 from planctl.agent.roles import executor_role
 from planctl.agent.watch import StartedAnew
-from planctl.core import Request
-from planctl.errors import ModelError, UnfinishedPlan
+from planctl.change import Change
+from planctl.errors import ModelError, UnfinishedPlan, Unsupported
 from planctl.operations import Describe
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
-from planctl.text import waits_for
+from planctl.sanitize import clean_block
+from planctl.stores.adapter import StoreWrapper
+from planctl.stores.base import BaseStore, EditFunction
+from planctl.text import counted, waits_for
 
 
 async def prepare(job: Job, plan: Plan, objective: str) -> End | None:
@@ -31,23 +34,53 @@ async def prepare(job: Job, plan: Plan, objective: str) -> End | None:
     Raises `UnfinishedPlan` when the open steps are those of another objective.
     """
     is_new = objective != plan.objective
-    requests: list[Request] = []
     if plan.progress.open:
         if is_new and plan.objective:
             raise UnfinishedPlan(
-                f'session {plan.session!r} has a plan for another objective, with {plan.progress.open} open steps',
+                f'session {plan.session!r} has a plan for another objective, '
+                f'with {counted(plan.progress.open, "open step")}',
                 hint='`planctl run` without an objective carries it out; --replan, or --session NAME, for the new one',
             )
     elif plan.steps:
         if not is_new:
             reason = settled(plan, job.executor, time.time()) or StopReason.finished
             return End(reason, f'the plan is {reason.value}; nothing was asked')
-        job.say(f'the plan that was here is finished; its {len(plan.steps)} steps leave')
-        requests.append(lambda stored: cleared(stored, plan))
+        return None  # What is finished stays, with its objective, until there is something in its place.
     if is_new:
-        describe = Describe(objective=objective, brief='' if requests else None)
-        await job.write(describe, *requests, actor=job.executor, label='run')
+        await job.write(Describe(objective=objective), actor=job.executor, label='run')
     return None
+
+
+def begins_anew(job: Job, plan: Plan) -> str:
+    """Return the objective of a run over a plan of another objective in which nothing is open; else nothing."""
+    objective = clean_block(job.wanted.objective)
+    is_over = bool(plan.steps) and not plan.progress.open and not job.wanted.plans
+    return objective if is_over and objective != plan.objective else ''
+
+
+class ForNewObjective(StoreWrapper):
+    """The store of an executor that is to plan for a new objective: that becomes the session's with its first step."""
+
+    def __init__(self, store: BaseStore, objective: str) -> None:
+        super().__init__(store)
+        self._objective = objective
+        self.begun = False
+
+    async def update(self, edit: EditFunction, *, actor: str, label: str, now: float, key: str | None = None) -> Change:
+        """Apply `edit`; with the first step that it adds, store the objective."""
+
+        def described(plan: Plan) -> Change:
+            change = edit(plan)
+            if self.begun or not change.created:
+                return change
+            return replace(change, after=replace(change.after, objective=self._objective, brief=''))
+
+        try:
+            change = await super().update(described, actor=actor, label=label, now=now, key=key)
+        except Unsupported:  # The store keeps steps alone.
+            change = await super().update(edit, actor=actor, label=label, now=now, key=key)
+        self.begun = self.begun or bool(change.created)
+        return change
 
 
 class _Afresh:
@@ -78,21 +111,27 @@ class _Afresh:
 async def carry_out(job: Job, model: Model) -> End:
     """Have the agent work on the plan until it is over, and return why it is."""
     plan = await job.read()
-    if (reason := settled(plan, job.executor, time.time())) is not None:
+    objective = begins_anew(job, plan)
+    if not objective and (reason := settled(plan, job.executor, time.time())) is not None:
         return End(reason, describe_end(reason, plan))
+    store = job.working_store()
+    anew = ForNewObjective(store, objective) if objective else None
     looking = asyncio.create_task(job.look_out())
     try:
-        return await _work(job, model, plan)
+        return await _work(job, model, plan, anew or store, lambda: anew is None or anew.begun)
     except (ModelError, LimitReached) as error:
-        return await broken_off(job, error)
+        return await broken_off(job, error, begun=anew is None or anew.begun)
     finally:
         looking.cancel()
 
 
-async def broken_off(job: Job, error: ModelError | LimitReached) -> End:
-    """Return what the plan came to although a call of the agent failed; raises a failure that it did not survive."""
+async def broken_off(job: Job, error: ModelError | LimitReached, *, begun: bool = True) -> End:
+    """Return what the plan came to although a call of the agent failed; raises a failure that it did not survive.
+
+    The plan that is there is of an objective before this one when its own was not `begun`.
+    """
     plan = await job.read()
-    if plan.progress.finished:
+    if begun and plan.progress.finished:
         # What failed is the closing remark: the work is done, and the plan says so.
         return End(StopReason.finished, f'{describe_end(StopReason.finished, plan)}; then {error}')
     if isinstance(error, LimitReached):
@@ -100,9 +139,15 @@ async def broken_off(job: Job, error: ModelError | LimitReached) -> End:
     raise error
 
 
-async def _work(job: Job, model: Model, plan: Plan) -> End:
-    had_plan = bool(plan.steps)
-    role = executor_role(job.executor_agent, job.working_store(), job.executor)
+async def _work(job: Job, model: Model, plan: Plan, store: BaseStore, begun: Callable[[], bool]) -> End:
+    had_plan = bool(plan.steps) and begun()
+
+    def first_prompt(plan: Plan) -> str:
+        if begun():
+            return executor_prompt(plan)
+        return executor_prompt(Plan(objective=clean_block(job.wanted.objective)))
+
+    role = executor_role(job.executor_agent, store, job.executor)
     phase = job.begin('execute', model, plan)
     phase.contexts = 1
     limits = job.wanted.executor
@@ -123,7 +168,7 @@ async def _work(job: Job, model: Model, plan: Plan) -> End:
         capabilities=[*role.capabilities, job.approvals()],
         instructions=EXECUTOR if had_plan else None,
     )
-    prompt, history = executor_prompt(plan), _NOTHING
+    prompt, history = first_prompt(plan), _NOTHING
     nudges = in_vain = 0
     while True:
         resolved = plan.progress.resolved
@@ -139,13 +184,13 @@ async def _work(job: Job, model: Model, plan: Plan) -> End:
         else:
             in_vain = 0
         plan = await job.read()
-        if isinstance(turn.stop, _Afresh) and not plan.progress.finished:
+        if isinstance(turn.stop, _Afresh) and not (begun() and plan.progress.finished):
             phase.contexts += 1
             job.watch(StartedAnew(phase.contexts, afresh.begin(plan)))
-            prompt, history = executor_prompt(plan), _NOTHING
+            prompt, history = first_prompt(plan), _NOTHING
             continue
         halt = turn.stop if isinstance(turn.stop, Halt) else None
-        reason = settled(plan, job.executor, time.time())
+        reason = settled(plan, job.executor, time.time()) if begun() else StopReason.answered
         if reason is None and not plan.steps:
             reason = StopReason.abandoned if had_plan else StopReason.answered
         if reason is not None and (halt is None or reason is StopReason.finished):
@@ -157,7 +202,7 @@ async def _work(job: Job, model: Model, plan: Plan) -> End:
                 return End(StopReason.stopped_early, f'the agent stopped early; {left(plan)}', turn.output)
             nudges += 1
         workable: list[Step] = [ready.step for ready in available(plan, job.executor, time.time())]
-        job.say(f'the agent stopped with {plan.progress.open} steps open and is told so')
+        job.say(f'the agent stopped with {counted(plan.progress.open, "step")} open and is told so')
         prompt, history = nudge(plan, workable), turn.messages
 
 
@@ -188,9 +233,9 @@ def describe_end(reason: StopReason, plan: Plan) -> str:
 
 def left(plan: Plan) -> str:
     """Return how much is open, and how to go on."""
-    return f'{_open(plan)}, `planctl run` goes on'
+    return f'{_open(plan)}, `planctl run` goes on' if plan.progress.open else 'no step is open'
 
 
 def _open(plan: Plan) -> str:
     count = plan.progress.open
-    return f'{count} {"step is" if count == 1 else "steps are"} open'
+    return f'{counted(count, "step")} {"is" if count == 1 else "are"} open'

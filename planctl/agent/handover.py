@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 from planctl.agent.adoption import Mode
 from planctl.plan import Plan, Step
 from planctl.sanitize import shown, shown_block
@@ -31,7 +34,7 @@ WORKER = (
 ASSIGNED = 'Work on step {id}, and on no other:'
 
 BRIEF_LIMIT = 12_000
-"""Characters of objective and of brief that a model is given; what is beyond is cut, and that is said."""
+"""Characters of objective and of brief that an executor is given with a plan; what is beyond is cut, and said so."""
 
 _NUDGED_STEPS = 20
 
@@ -39,9 +42,10 @@ _NUDGED_STEPS = 20
 def planner_prompt(objective: str, plan: Plan, mode: Mode) -> list[str]:
     """Return the planner's first message: the objective, then what there is already.
 
-    A planner that only adds sees the plan in its reminder.
+    The objective is handed over whole: what is cut would never be planned. A planner that only adds sees the plan in
+    its reminder.
     """
-    parts = [_bounded(objective)]
+    parts = [shown_block(objective)]
     if mode is Mode.append:
         parts.append('There is a plan already. Only add steps to it; what is there stays as it is.')
     elif mode is Mode.replan and plan.steps:
@@ -55,15 +59,18 @@ def planner_prompt(objective: str, plan: Plan, mode: Mode) -> list[str]:
 def revision_prompt(comment: str) -> str:
     """Return what a planner is told whose plan a person has read."""
     return (
-        f'A person has read the plan, may have changed it, and says:\n{_bounded(comment)}\n'
+        f'A person has read the plan, may have changed it, and says:\n{shown_block(comment)}\n'
         'Change the plan accordingly with the plan tools; what is not concerned stays. Then give the whole brief again.'
     )
 
 
 def executor_prompt(plan: Plan) -> str:
-    """Return the executor's first message: objective and brief. The plan itself is in the reminder."""
+    """Return the executor's first message: objective and brief. The plan itself is in the reminder.
+
+    One without a plan is given the whole objective, since it plans.
+    """
     if not plan.steps:
-        return _bounded(plan.objective)
+        return shown_block(plan.objective)
     return '\n\n'.join((*_session_parts(plan), 'Carry out the plan.'))
 
 
@@ -121,4 +128,15 @@ def _bounded(text: str) -> str:
     text = shown_block(text)
     if len(text) <= BRIEF_LIMIT:
         return text
-    return f'{text[:BRIEF_LIMIT]}\n[cut: {len(text) - BRIEF_LIMIT} more characters]'
+    rest = len(text) - BRIEF_LIMIT
+    return f'{text[:BRIEF_LIMIT]}\n[cut; `planctl show --json` has the whole: {rest} more characters]'
+
+
+_MENTIONED = re.compile(r'(?i)\b(?:step|task)s?\s+#?([\w-]+(?:(?:\s*[,/–]\s*|\s+(?:and|or|to)\s+)#?[\w-]+)*)')
+
+
+def renumbered(brief: str, ids: Mapping[str, str]) -> str:
+    """Return the brief with a line on top for steps that it names by ids which they do not have."""
+    named = {word for match in _MENTIONED.finditer(brief) for word in re.split(r'[\s,/–#]+', match[1])}
+    pairs = [f'step {old} is {new}' for old, new in ids.items() if old in named]
+    return f'[In the plan, what is called {", ".join(pairs)}.]\n{brief}' if pairs else brief

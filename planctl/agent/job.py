@@ -25,7 +25,7 @@ from planctl.change import Change
 from planctl.core import Request, apply
 from planctl.errors import PlanctlError, StorageError, Unsupported
 from planctl.operations import Describe
-from planctl.plan import Plan
+from planctl.plan import Plan, fingerprint
 from planctl.stores.base import BaseStore
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Job:
     def _is_writing(self) -> bool:
         return self._working is not None and self._working.busy > 0
 
-    async def write(self, describe: Describe, *requests: Request, actor: str, label: str) -> None:
+    async def write(self, describe: Describe, *requests: Request, actor: str, label: str) -> Change:
         """Apply the requests in one transaction; a store that keeps steps alone gets the rest kept here."""
         try:
             change = await apply(self.store, describe, *requests, actor=actor, label=label)
@@ -191,6 +191,7 @@ class Job:
             self.say('this store keeps neither objective nor brief: they last as long as this run')
             change = await apply(self.store, *requests, actor=actor, label=label)
         self._shown = change.after.revision
+        return change
 
     def begin(self, name: PhaseName, model: Model, plan: Plan) -> Phase:
         """Open a phase."""
@@ -216,6 +217,11 @@ class Job:
         self._shown = change.after.revision
         self.watch(PlanChanged(change))
 
+    def gave_back(self, change: Change) -> None:
+        """Tell the watcher what the run itself left behind, where that is anything."""
+        if change.steps and self._shown != -1:
+            self.tell(change)
+
     def introduce(self) -> None:
         """Say where this is, unless it was said."""
         if self.where and not self._introduced:
@@ -237,6 +243,10 @@ class Halt:
     limit: LimitName | None = None
 
 
+def _state_of(plan: Plan) -> int:
+    return hash(tuple((step.id, fingerprint(step)) for step in plan.steps))
+
+
 class Pace:
     """Decides, before each request of a phase, whether it has asked too often or for nothing."""
 
@@ -245,13 +255,18 @@ class Pace:
         self._limits = limits
         self._phase = phase
         self._plan = plan
+        self._known = {_state_of(plan)}
         self._changed_at = 0
 
     def look(self, plan: Plan) -> Halt | None:
         """Return why the next request must not be made, or `None`."""
         phase = self._phase
         if plan.revision != self._plan.revision or plan.steps != self._plan.steps:
-            self._changed_at = phase.requests
+            # A state that the plan was in before is no progress, however often it comes back.
+            state = _state_of(plan)
+            if state not in self._known:
+                self._known.add(state)
+                self._changed_at = phase.requests
         self._plan = plan
         tokens = phase.input_tokens + phase.output_tokens
         limit = self._limits.reached(requests=phase.requests, tokens=tokens, cost=phase.cost)

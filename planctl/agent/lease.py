@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Self
 
+from planctl.change import Change
 from planctl.claims import session_held
 from planctl.core import apply
 from planctl.errors import LostClaim, SessionHeld, StorageError, Unsupported
@@ -96,12 +97,18 @@ class Holder:
 
 @asynccontextmanager
 async def session_lease(
-    store: BaseStore, holder: Holder, *, lost: Callable[[Exception], None], taken: Callable[[str], None]
+    store: BaseStore,
+    holder: Holder,
+    *,
+    lost: Callable[[Exception], None],
+    taken: Callable[[str], None],
+    given: Callable[[Change], None] = lambda _: None,
 ) -> AsyncGenerator[None]:
     """Hold the session for the length of the block and give back, at its end, what the run still has in progress.
 
     Raises `SessionHeld` when another run holds it. One whose process is dead, or whose lease has ended, is taken over:
-    its steps in progress become pending, and `taken` is told of it. `lost` is called when the lease could not be kept.
+    its steps in progress become pending, and `taken` is told of it; `given` is told what was given back.
+    `lost` is called when the lease could not be kept.
     A store that cannot hold a claim is used without one.
     """
     try:
@@ -116,7 +123,7 @@ async def session_lease(
         renewing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await renewing
-        await apply(store, *given_back(holder), actor=holder.actors[1], label='release')
+        given(await apply(store, *given_back(holder), actor=holder.actors[1], label='release'))
 
 
 def given_back(holder: Holder, plan: Plan | None = None) -> list[Operation]:

@@ -33,6 +33,7 @@ class StopReason(str, Enum):
     error = 'error'
     interrupted = 'interrupted'
     terminated = 'terminated'
+    hung_up = 'hung_up'
 
 
 UNFINISHED = 6
@@ -49,6 +50,7 @@ STATUS = {
     StopReason.no_plan: UNFINISHED,
     StopReason.interrupted: 130,
     StopReason.terminated: 143,
+    StopReason.hung_up: 129,
 }
 """Exit statuses; `error` has the one of its error."""
 

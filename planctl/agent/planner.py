@@ -11,7 +11,7 @@ from pydantic_ai.models import Model
 
 from planctl.agent.adoption import DraftStore, Mode, adopted, draft_of
 from planctl.agent.conversation import Conversation, LimitReached, Turn
-from planctl.agent.handover import PLANNER, planner_prompt, revision_prompt
+from planctl.agent.handover import PLANNER, planner_prompt, renumbered, revision_prompt
 from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.outcome import StopReason
 from planctl.agent.person import Again, Go
@@ -21,6 +21,7 @@ from planctl.change import Change
 from planctl.errors import NotFound, UnfinishedPlan
 from planctl.operations import Describe
 from planctl.plan import Plan
+from planctl.text import counted
 
 
 async def plan_session(job: Job, model: Model, plan: Plan, objective: str) -> End | None:
@@ -41,18 +42,39 @@ async def plan_session(job: Job, model: Model, plan: Plan, objective: str) -> En
     emptied = planning.desk.restated and not written.steps
     if not new and not emptied:
         return End(StopReason.no_plan, 'the planner wrote no plan', turn.output)
+    if not new and plan.progress.open:
+        over = counted(plan.progress.open, 'open step')
+        words = f'the planner wrote an empty plan over {over}; the plan is as it was'
+        return End(StopReason.no_plan, words, turn.output)
     keep = mode is Mode.append and bool(plan.steps)
     if new or mode is Mode.replan:
-        describe = Describe() if keep else Describe(objective=objective, brief=str(turn.output))
-        await job.write(describe, adopted(written, plan, mode), actor=job.planner, label='plan')
+        brief = renumbered(str(turn.output), planning.desk.renamed)
+        describe = Describe() if keep else Describe(objective=objective, brief=brief)
+        await _adopt(job, describe, written, plan, mode)
     if not new:
         return End(StopReason.nothing_to_do, 'the planner says that nothing has to be done', turn.output)
     if job.wanted.approve:
         planning.desk.move_to(job.store)
         return await approved(job, lambda comment: planning.again(comment, keeps_brief=keep))
     if job.wanted.plan_only:
-        return End(StopReason.planned, f'planned {len(new)} steps; `planctl run` carries them out', turn.output)
+        words = f'planned {counted(len(new), "step")}; `planctl run` carries {"it" if len(new) == 1 else "them"} out'
+        return End(StopReason.planned, words, turn.output)
     return None
+
+
+async def _adopt(job: Job, describe: Describe, draft: Plan, base: Plan, mode: Mode) -> None:
+    """Make the draft the plan, and say which steps leave for it and which had to change their ids."""
+    moved: dict[str, str] = {}
+    change = await job.write(describe, adopted(draft, base, mode, moved), actor=job.planner, label='plan')
+    leaving = tuple(entry for entry in change.steps if entry.after is None)
+    job.record.add(replace(change, steps=leaving))
+    if given_up := tuple(entry for entry in leaving if not entry.step.resolved):
+        job.watch(PlanChanged(replace(change, steps=given_up)))
+    if moved:
+        pairs = ', '.join(f'step {old} is {new}' for old, new in moved.items())
+        job.say(f'numbers were taken meanwhile: {pairs}')
+        if describe.brief is not None and (brief := renumbered(describe.brief, moved)) != describe.brief:
+            await job.write(Describe(brief=brief), actor=job.planner, label='plan')
 
 
 async def approved(job: Job, again: Callable[[str], Awaitable[End | None]] | None) -> End | None:
@@ -148,10 +170,12 @@ def mode_of(job: Job, plan: Plan, objective: str) -> Mode:
         return Mode.replan
     if plan.progress.open:
         raise UnfinishedPlan(
-            f'session {plan.session!r} has a plan with {plan.progress.open} open steps',
+            f'session {plan.session!r} has a plan with {counted(plan.progress.open, "open step")}',
             ids=[step.id for step in plan.steps if not step.resolved],
             hint='`planctl run` carries it out, --append adds to it, --replan plans its open steps again',
         )
     if plan.steps:
-        job.say(f'the plan that was here is finished; its {len(plan.steps)} steps leave when the new plan is there')
+        count = len(plan.steps)
+        leave = f'its {count} steps leave' if count > 1 else 'its step leaves'
+        job.say(f'the plan that was here is finished; {leave} when the new plan is there')
     return Mode.fresh

@@ -50,7 +50,7 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
         # Before the lease, which is a write: a session that is not there must not be made by asking for it.
         _objective(job, await job.store.read())
         try:
-            async with session_lease(job.store, job.holder, lost=lost, taken=taken):
+            async with session_lease(job.store, job.holder, lost=lost, taken=taken, given=job.gave_back):
                 end = await _ended(job, _phases(job, planner, executor), stop)
         except PlanctlError as error:
             if not job.phases:

@@ -97,6 +97,8 @@ def _from_module(given: str, override: Model | None, folder: Path, label: str) -
         raise SpecError(f'{label}: {one_line(error)}') from error
     except PlanctlError:
         raise
+    except SystemExit as error:
+        raise SpecError(f'{label}: the module ended the process: sys.exit({error.code!r})') from error
     except Exception as error:
         raise SpecError(f'{label}: {type(error).__name__}: {one_line(error)}') from error
     agent = getattr(module, variable, None)

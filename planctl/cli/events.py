@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from planctl.agent.eventlog import EventLog
-from planctl.cli.output import complain, dump, emit
+from planctl.cli.output import answer_stream, complain, dump, emit
 from planctl.errors import StorageError
 
 
@@ -20,7 +19,7 @@ def event_log(file: str, run: str, session: str) -> Generator[EventLog]:
     Raises `StorageError` when the file cannot be written at the beginning.
     """
     if file == '-':
-        yield EventLog(run, session, lambda fields: emit(dump(fields, sys.stdout) + '\n'), time.time)
+        yield EventLog(run, session, lambda fields: emit(dump(fields, answer_stream()) + '\n'), time.time)
         return
     try:
         stream = open(file, 'w', encoding='utf-8', buffering=1)  # noqa: SIM115 - closed below, where it may fail

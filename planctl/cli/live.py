@@ -311,4 +311,4 @@ def tool_line(event: ToolCalled) -> str:
         arguments = None
     command: Any = cast('dict[str, Any]', arguments).get('command') if isinstance(arguments, dict) else None
     text = clean(command if isinstance(command, str) else event.arguments)
-    return f'{event.name} {shown(text if len(text) <= _ARGUMENTS else f"{text[: _ARGUMENTS - 1]}…")}'
+    return f'{shown(event.name)} {shown(text if len(text) <= _ARGUMENTS else f"{text[: _ARGUMENTS - 1]}…")}'

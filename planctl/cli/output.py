@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 _ASCII = str.maketrans({'·': '-', '–': '-', '—': '-', '…': '...', '→': '->'})
@@ -20,6 +21,7 @@ class AnswerLost(OSError):
 
 
 _argv: list[str] = []
+_answers: list[TextIO] = []
 _gone: list[bool] = []
 
 
@@ -34,12 +36,30 @@ def flags() -> list[str]:
     return _argv[: _argv.index('--')] if '--' in _argv else list(_argv)
 
 
+def answer_stream() -> TextIO:
+    """Return where the answer goes."""
+    return _answers[-1] if _answers else sys.stdout
+
+
+@contextmanager
+def for_answers_alone() -> Generator[None]:
+    """Keep stdout for the answer: what other code prints meanwhile goes to stderr."""
+    stream = sys.stdout
+    _answers.append(stream)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        _answers.pop()
+        sys.stdout = stream
+
+
 def emit(text: str, *, markup: bool = False) -> None:
     """Write the answer and flush it. A reader that has gone is no error; a full disk raises `AnswerLost`.
 
     What the stream cannot carry is written in escapes, in `markup` those that whoever reads it takes for the character.
     """
-    stream = sys.stdout
+    stream = answer_stream()
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `>&-`
         return
     try:
@@ -55,7 +75,7 @@ def emit(text: str, *, markup: bool = False) -> None:
 
 def reader_has_gone() -> bool:
     """Whether nobody will ever read what is written to stdout, as far as the system tells before it is tried."""
-    stream = sys.stdout
+    stream = answer_stream()
     if _gone or stream is None:  # pyright: ignore[reportUnnecessaryComparison]
         return True
     try:
@@ -70,7 +90,7 @@ def reader_has_gone() -> bool:
 
 def emit_json(document: Mapping[str, Any]) -> None:
     """Write one JSON document on one line."""
-    emit(dump(document, sys.stdout) + '\n')
+    emit(dump(document, answer_stream()) + '\n')
 
 
 def complain(text: str) -> None:

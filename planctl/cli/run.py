@@ -169,12 +169,19 @@ def run_command(
         workers=workers,
         helps=worker,
     )
-    cast = cast_of(folder, wanted, agent, planner, executor, model, planner_model, Stage(mcp, record, replay))
-    if looks:
-        from planctl.cli.looking import look
+    from planctl.cli.output import for_answers_alone
+    from planctl.errors import ModelError
 
-        return look(settings, wanted, cast, dry_run=dry_run)
-    return _run(settings, wanted, cast, events)
+    with for_answers_alone():
+        try:
+            cast = cast_of(folder, wanted, agent, planner, executor, model, planner_model, Stage(mcp, record, replay))
+            if looks:
+                from planctl.cli.looking import look
+
+                return look(settings, wanted, cast, dry_run=dry_run)
+            return _run(settings, wanted, cast, events)
+        except SystemExit as error:
+            raise ModelError(f'the agent ended the process: sys.exit({error.code!r})') from error
 
 
 _EXCLUDED = (
@@ -316,13 +323,13 @@ def _finish(settings: Settings, result: Result, *, listed: bool, answered: bool)
     from planctl.agent.outcome import STATUS
     from planctl.cli.failure import report
     from planctl.cli.output import complain, emit, emit_json
-    from planctl.sanitize import shown
+    from planctl.sanitize import shown, shown_block
     from planctl.text import step_line
 
     if settings.json:
         emit_json(result.document())
     elif result.text and answered and not settings.quiet:
-        emit(result.text + '\n')
+        emit(shown_block(result.text) + '\n')
     if result.error is not None:
         return report(result.error)
     status = STATUS[result.stop_reason]
@@ -331,5 +338,6 @@ def _finish(settings: Settings, result: Result, *, listed: bool, answered: bool)
             if not step.resolved:
                 complain(f'  {step_line(result.plan, step)}')
     if status or not settings.quiet:
-        complain(f'planctl: {result.stop_reason.value.replace("_", " ")}: {shown(result.message)}')
+        reason, message = result.stop_reason.value.replace('_', ' '), shown(result.message)
+        complain(f'planctl: {message}' if reason in message else f'planctl: {reason}: {message}')
     return status

@@ -15,32 +15,36 @@ from planctl.agent.outcome import STATUS, StopReason
 
 @contextmanager
 def signals_end(stop: Stop, close: Callable[[], None], *, deaf: Callable[[], bool]) -> Generator[None]:
-    """Let SIGINT and SIGTERM end the run; the second one ends the process at once.
+    """Let SIGINT, SIGTERM and SIGHUP end the run; the second one ends the process at once.
 
     While `deaf`, what is typed belongs to another program, Ctrl-C too.
     """
     loop = asyncio.get_running_loop()
     reasons = {signal.SIGINT: StopReason.interrupted, signal.SIGTERM: StopReason.terminated}
+    if hasattr(signal, 'SIGHUP') and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup` ignores it.
+        reasons[signal.SIGHUP] = StopReason.hung_up
+    asked = False
 
-    def asked(reason: StopReason) -> None:
+    def ask(number: int, _: object) -> None:
+        # No handler of the loop: a tool or a model that blocks it must not keep the process alive.
+        nonlocal asked
+        reason = reasons[signal.Signals(number)]
         if reason is StopReason.interrupted and deaf():
             return
-        if stop.reason is None:
-            stop.request(reason)
-        else:
+        if not asked:
+            asked = True
+            loop.call_soon_threadsafe(stop.request, reason)
+            return
+        with suppress(Exception):
             close()
-            os._exit(STATUS[reason])
+        os._exit(STATUS[reason])
 
-    added: list[int] = []
-    for number, reason in reasons.items():
-        with suppress(NotImplementedError):  # Windows
-            loop.add_signal_handler(number, asked, reason)
-            added.append(number)
+    before = {number: signal.signal(number, ask) for number in reasons}
     try:
         yield
     finally:
-        for number in added:
-            loop.remove_signal_handler(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def is_left_behind() -> bool:

@@ -344,7 +344,7 @@ def test_quiet_and_finished_says_nothing(here: Path, capsys: pytest.CaptureFixtu
 
 def test_planning_alone_and_going_on_later(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(['run', '* a', '--plan-only', '--model', 'offline']) == 0
-    assert 'planned: planned 1 steps' in capsys.readouterr().err
+    assert 'planctl: planned 1 step;' in capsys.readouterr().err
     status, line = refused(capsys, here, '* b', '--plan-first', '--model', 'offline')
     assert (status, '--append adds to it' in line) == (4, True)
     assert run(['run', '--model', 'offline']) == 0

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent
-from runner_helpers import Scripted, lines, moving, running, statuses, stored, three_steps, writing
+from runner_helpers import Scripted, moving, running, statuses, stored, three_steps, writing
 
 from planctl.agent.job import Stop
 from planctl.agent.limits import Limits
 from planctl.agent.outcome import STATUS, StopReason
-from planctl.core import apply
+from planctl.core import apply, undo
 from planctl.errors import NotFound, StoreUnavailable, UnfinishedPlan
 from planctl.operations import Add, Claim, Describe, Edit, SetStatus
 from planctl.plan import TaskStatus
@@ -141,7 +141,7 @@ async def test_a_tool_that_raises_is_an_error() -> None:
         raise RuntimeError('boom')
 
     result = await running(await three_steps(), script, agent=agent)
-    assert (result.stop_reason, result.message) == (StopReason.error, 'scripted: RuntimeError: boom')
+    assert (result.stop_reason, result.message) == (StopReason.error, 'tool explode: RuntimeError: boom')
 
 
 async def test_a_store_that_fails_in_the_middle_is_an_error_of_storage() -> None:
@@ -223,13 +223,17 @@ async def test_a_finished_plan_is_said_and_nothing_is_asked() -> None:
         assert 'nothing was asked' in result.message
 
 
-async def test_another_objective_after_a_finished_plan_begins_anew() -> None:
+async def test_another_objective_after_a_finished_plan_becomes_the_sessions_with_its_first_step() -> None:
     store = await stored(Add('old', status=TaskStatus.completed), Describe(objective='that', brief='old brief'))
-    events: list[Any] = []
-    result = await running(store, Scripted('done'), objective='something else', events=events)
-    assert (result.stop_reason, result.plan.objective, result.plan.brief) == (StopReason.answered, 'something else', '')
-    assert result.plan.steps == ()
-    assert 'its 1 steps leave' in lines(events)
+    before = await store.read()
+    script = Scripted([('add_task', {'content': 'new'})], moving('completed', '2'), 'done')
+    result = await running(store, script, objective='something else')
+    assert script.said().startswith('something else')
+    assert (result.stop_reason, result.plan.objective, result.plan.brief) == (StopReason.finished, 'something else', '')
+    assert statuses(result.plan) == {'1': 'completed', '2': 'completed'}
+    await undo(store, before.revision + 2)
+    await undo(store, before.revision + 1)
+    assert (await store.read()).objective == 'that'
 
 
 async def test_another_objective_over_open_steps_is_refused() -> None:

@@ -262,7 +262,7 @@ async def test_planning_after_a_finished_plan_replaces_it_in_one_operation_and_s
     plan = result.plan
     assert statuses(plan) == {'2': 'pending', '3': 'pending'}
     assert (plan.objective, plan.brief, plan.revision) == ('new', 'new brief', before.revision + 1)
-    assert 'the plan that was here is finished; its 1 steps leave' in lines(events)
+    assert 'the plan that was here is finished; its step leaves when' in lines(events)
 
 
 async def test_planning_needs_an_objective() -> None:

@@ -102,6 +102,6 @@ def test_on_a_terminal_the_plan_is_drawn_while_it_changes_and_stdout_is_the_answ
     assert answer.count('\n') == 1
     assert 'carrying out with offline' in text
     assert '2 of 2 resolved' in text
-    assert text.rstrip().endswith('planctl: finished: the plan is finished: 2 of 2 steps completed')
+    assert text.rstrip().endswith('planctl: the plan is finished: 2 of 2 steps completed')
     assert text.count('\x1b[?25l') == text.count('\x1b[?25h')
     assert 'pydantic-ai v' not in text
