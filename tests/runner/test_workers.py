@@ -319,10 +319,10 @@ async def test_processes_share_forty_steps(tmp_path: Path) -> None:
 
 
 @contextmanager
-def slow_worker(folder: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
+def slow_worker(folder: Path, seconds: float, every: float) -> Iterator[subprocess.Popen[str]]:
     script = Path(__file__).with_name('worker_process.py')
     process = subprocess.Popen(
-        [sys.executable, str(script), 'plan.db', str(seconds)],
+        [sys.executable, str(script), 'plan.db', str(seconds), str(every)],
         cwd=folder,
         env=environment(),
         stdout=subprocess.PIPE,
@@ -349,7 +349,7 @@ async def _completions(store: BaseStore) -> list[tuple[str, str]]:
 
 async def test_the_step_of_one_that_was_killed_is_finished_by_another(tmp_path: Path) -> None:
     store = await stored(Add('one'), Add('two'), store=SqlitePlanStore(tmp_path / 'plan.db', session='s'))
-    with slow_worker(tmp_path, 1.0) as worker:
+    with slow_worker(tmp_path, 1.0, 0.25) as worker:
         held = (await store.read()).step('1')
         assert held.status is TaskStatus.in_progress
         worker.send_signal(signal.SIGKILL)
@@ -359,20 +359,30 @@ async def test_the_step_of_one_that_was_killed_is_finished_by_another(tmp_path: 
     assert all(actor != held.owner for _, actor in await _completions(store))
 
 
-async def test_one_that_wakes_after_its_lease_cannot_complete_the_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize('every', [0.25, 60.0], ids=['renewing', 'before it renews'])
+async def test_one_that_wakes_after_its_lease_cannot_complete_the_step(every: float, tmp_path: Path) -> None:
     store = await stored(Add('one'), Add('two'), store=SqlitePlanStore(tmp_path / 'plan.db', session='s'))
-    with slow_worker(tmp_path, 1.0) as worker:
-        held = (await store.read()).step('1')
+    with slow_worker(tmp_path, 1.0, every) as worker:
         worker.send_signal(signal.SIGSTOP)
-        await _others(store)
+        late = (await store.read()).step('1').owner
+        while True:
+            try:
+                await apply(store, Claim('second', 60.0, '1'))
+                break
+            except LostClaim:
+                await asyncio.sleep(0.02)
         (tmp_path / 'go').touch()
         worker.send_signal(signal.SIGCONT)
+        # It wakes, is refused, and goes on with the step that nobody has.
+        while (await store.read()).step('2').status is not TaskStatus.completed:
+            await asyncio.sleep(0.02)
+        first = (await store.read()).step('1')
+        assert (first.status, first.owner) == (TaskStatus.in_progress, 'second')
+        await apply(store, SetStatus('1', TaskStatus.completed), actor='second')
         out, err = await asyncio.to_thread(worker.communicate, timeout=30)
         assert (worker.returncode, err) == (0, '')
     assert out.splitlines()[-1] == 'finished the plan is finished: 2 of 2 steps completed'
-    completions = await _completions(store)
-    assert sorted(step_id for step_id, _ in completions) == ['1', '2']
-    assert held.owner not in [actor for _, actor in completions]
+    assert await _completions(store) == [('2', late), ('1', 'second')]
 
 
 def test_a_worker_has_nothing_to_do_with_planning(tmp_path: Path) -> None:

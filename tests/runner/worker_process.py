@@ -1,4 +1,4 @@
-"""One worker in a process of its own, with a short lease: `worker_process.py DATABASE SECONDS`.
+"""One worker in a process of its own, with a short lease: `worker_process.py DATABASE SECONDS EVERY`.
 
 Its tool begins a step, says so in the file `working`, and returns when there is a file `go`. Then the model completes
 the step, in the same breath.
@@ -35,7 +35,7 @@ async def slow(step_id: str) -> str:
 def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     if len(messages) > 1:
         return ModelResponse(parts=[TextPart('done')])
-    prompt = str(messages[0].parts[-1])
+    prompt = str(messages[0].parts)
     step_id = prompt.partition('Work on step ')[2].partition(',')[0]
     return ModelResponse(
         parts=[
@@ -55,14 +55,14 @@ def tell(event: RunEvent) -> None:
         say(event.text)
 
 
-async def main(database: str, seconds: float) -> None:
+async def main(database: str, seconds: float, every: float) -> None:
     model = FunctionModel(respond, model_name='slow')
     agent = Agent(model)
     agent.tool_plain(slow, sequential=True)
     job = Job(SqlitePlanStore(database, session='s'), LoadedAgent(agent, 'slow', model), Wanted(helps=True), tell)
-    result = await help_out(job, model, lease=Lease(seconds, seconds / 4))
+    result = await help_out(job, model, lease=Lease(seconds, every))
     say(f'{result.stop_reason.value} {result.message}')
 
 
 if __name__ == '__main__':
-    asyncio.run(main(sys.argv[1], float(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3])))
