@@ -93,6 +93,7 @@ class Conversation(Generic[R]):
         self.phase = phase
         self._agent = agent
         self._model = model
+        self._name = model.model_name.rstrip(':')  # `function:name:` is one.
         self._limits = limits
         self._before_request = before_request
         self._watch = watch
@@ -128,9 +129,9 @@ class Conversation(Generic[R]):
             if is_cancelled():
                 raise
             words = 'it was cancelled from inside (asyncio.CancelledError)'
-            raise ModelError(f'{self._model.model_name}: {words}') from error
+            raise ModelError(f'{self._name}: {words}') from error
         except SystemExit as error:
-            raise ModelError(f'{self._model.model_name}: {ended_by(error)}') from error
+            raise ModelError(f'{self._name}: {ended_by(error)}') from error
         except UsageLimitExceeded as error:
             said = one_line(error).partition('. Consider raising')[0]
             raise LimitReached(f"a limit of the agent's own was reached: {said}", 'agent') from error
@@ -140,7 +141,7 @@ class Conversation(Generic[R]):
                 raise LimitReached(words, 'timeout') from error
             if (tool := self._failures.tool_of(error)) is not None:
                 raise ToolError(f'tool {tool}: {in_words(error)}') from error
-            message = f'{self._model.model_name}: {in_words(error)}'
+            message = f'{self._name}: {in_words(error)}'
             made = self.phase.requests - asked
             if isinstance(error, ModelContextWindowExceededError):
                 raise ContextLost(message, why='the context is full', requests=made) from error

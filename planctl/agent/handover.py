@@ -31,6 +31,8 @@ WORKER = (
     'other step alone. Work that is missing in the plan can be added as new steps. Stop when the step is done.'
 )
 
+ADD_ONLY = 'There is a plan already. Only add steps to it; what is there stays as it is.'
+
 ASSIGNED = 'Work on step {id}, and on no other:'
 
 BRIEF_LIMIT = 12_000
@@ -47,7 +49,7 @@ def planner_prompt(objective: str, plan: Plan, mode: Mode) -> list[str]:
     """
     parts = [shown_block(objective)]
     if mode is Mode.append:
-        parts.append('There is a plan already. Only add steps to it; what is there stays as it is.')
+        parts.append(ADD_ONLY)
     elif mode is Mode.replan and plan.steps:
         parts.append(
             'There was a plan before. Its resolved steps stay, so do not plan them again; its open steps go, so plan '

@@ -15,7 +15,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from pydantic_ai.usage import RequestUsage
 
 from planctl.agent.checklist import Checklist, commands, parse
-from planctl.agent.handover import ASSIGNED
+from planctl.agent.handover import ADD_ONLY, ASSIGNED
 from planctl.agent.models import OFFLINE
 from planctl.agent.offline_view import Line, Log, Tools, plan_view, verdict
 from planctl.reminder import CUT
@@ -52,7 +52,8 @@ def _parts(messages: Sequence[ModelMessage], info: AgentInfo) -> list[TextPart |
     log = Log.of(messages, tools)
     planning = not tools.can('update_task_status')
     if planning or log.plans or (not view and not log.works):
-        calls, text = _plan(_objective(messages), view, tools, log)
+        given = _given(messages)
+        calls, text = _plan(given[0] if given else '', tools, log, begins=not view and ADD_ONLY not in given)
         if calls or planning or not view:
             return calls or [TextPart(text)]
     return _work(view, tools, log, _assigned(messages))
@@ -60,33 +61,38 @@ def _parts(messages: Sequence[ModelMessage], info: AgentInfo) -> list[TextPart |
 
 def _assigned(messages: Sequence[ModelMessage]) -> str | None:
     """Return the id of the step that the request is about, when it is about one."""
-    match = _ASSIGNED.search(_objective(messages))
+    match = _ASSIGNED.search('\n'.join(_given(messages)[:1]))
     return match[1] if match is not None else None
 
 
-def _objective(messages: Sequence[ModelMessage]) -> str:
-    """Return the first text of the first message: what follows it is said by the runner."""
+def _given(messages: Sequence[ModelMessage]) -> list[str]:
+    """Return the texts of the first message: the objective, and then what the runner says."""
     for message in messages:
         if isinstance(message, ModelRequest):
             for part in message.parts:
                 if isinstance(part, UserPromptPart):
                     content = part.content
-                    return content if isinstance(content, str) else next((c for c in content if isinstance(c, str)), '')
-    return ''
+                    return [content] if isinstance(content, str) else [c for c in content if isinstance(c, str)]
+    return []
 
 
 # --- Planning -------------------------------------------------------------------------------------------------------
 
 
-def _plan(objective: str, view: Sequence[Line], tools: Tools, log: Log) -> tuple[list[TextPart | ToolCallPart], str]:
-    """Return the next calls that write the plan, and what there is to say when none is left."""
+def _plan(objective: str, tools: Tools, log: Log, *, begins: bool) -> tuple[list[TextPart | ToolCallPart], str]:
+    """Return the next calls that write the plan, and what there is to say when none is left.
+
+    One that `begins` may be written as a whole.
+    """
     checklist = parse(objective)
     text = _brief(checklist)
     if log.failed_plan is not None:
         return [], f'{WHAT_IT_IS} It could not write the plan: {log.failed_plan}'
     if log.written:
         return [], text
-    if not view and not log.added and tools.can('write_plan'):
+    if not tools.can('write_plan') and not tools.can('add_task'):
+        return [], f'{WHAT_IT_IS} It has no tool that writes a plan.'
+    if not log.added and tools.can('write_plan') and (begins or not tools.can('add_task')):
         return [tools.call('write_plan', {'items': _items(checklist, tools)}, 'write')], text
     return _additions(checklist, tools, log), text
 
@@ -187,7 +193,7 @@ def _next(view: Sequence[Line], tools: Tools, log: Log, assigned: str | None) ->
 def _report(view: Sequence[Line], log: Log) -> str:
     parts = [f'It completed {len(log.completed)} {"step" if len(log.completed) == 1 else "steps"}']
     if log.blocked:
-        parts.append(f'blocked {", ".join(log.blocked)}')
+        parts.append(f'blocked step{"s" if len(log.blocked) > 1 else ""} {", ".join(log.blocked)}')
     if view:
         parts.append(f'left {len(view)} open')
     return f'{", ".join(parts)}.'

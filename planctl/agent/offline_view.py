@@ -88,7 +88,7 @@ def verdict(output: Output) -> str | None:
     """Return why a command failed, or `None` when it ended with status 0."""
     text = output.text.rstrip('\n')
     if not output.ran:
-        return f'was not run: {_short(text)}'
+        return f'failed: {_short(text)}'
     if (timeout := _TIMEOUT.search(text)) is not None:
         return timeout[0].strip('[]').removeprefix('Command ')
     code = _EXIT.search(text)
@@ -143,7 +143,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What the shell said of a command; not `ran` when it was refused."""
+    """What the shell said of a command; not `ran` when it was refused, or broken off without a status."""
 
     command: str
     text: str

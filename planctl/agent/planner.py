@@ -105,6 +105,8 @@ class _Planning:
         self.desk = DraftStore(plan, mode)
         agent = job.planner_agent or job.executor_agent
         self._role = planner_role(agent, WatchedStore(self.desk, self._changed), job.planner)
+        if self._role.reading_only is not None:
+            self._role.reading_only.tell = lambda names: job.say(f'left out while planning: {", ".join(names)}')
         draft = draft_of(plan, mode)
         self._phase = job.begin('plan', model, draft)
         self._phase.contexts = 1
@@ -133,8 +135,6 @@ class _Planning:
             turn = await self._talk.ask(prompt, self._history)
         except LimitReached as error:
             return End(StopReason.limit, str(error), limit=error.limit)
-        if not self._history and (left_out := ', '.join(self._role.left_out)):
-            self._job.say(f'left out while planning: {left_out}')
         if (halt := turn.stop) is not None:
             return End(halt.reason, halt.message, limit=halt.limit)
         self._history = turn.messages

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic_ai.capabilities import AbstractCapability, LocalWorkspace, WrapperCapability
@@ -37,17 +39,16 @@ class Role:
 
     @property
     def left_out(self) -> list[str]:
-        """What was taken away, as far as it is known after the first request."""
-        if self.reading_only is None:
-            return []
-        workspace = any(isinstance(capability, LocalWorkspace) for capability in self.capabilities)
-        return [*(['whatever writes to the workspace or runs in it'] if workspace else ()), *self.reading_only.left_out]
+        """What was taken away, as far as it is known when the model is asked."""
+        return [] if self.reading_only is None else self.reading_only.named
+
 
 
 def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as a planner: it gets plan tools on `store` and otherwise only tools that read."""
     planning = _planning(loaded, store, actor, planner=True)
     reading_only = ReadingOnly()
+    reading_only.has_workspace = any(isinstance(c, LocalWorkspace) for c in leaves(loaded.agent.root_capability))
     workspaces = [
         replace(capability, read_only=True)
         for capability in leaves(loaded.agent.root_capability)
@@ -59,6 +60,29 @@ def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
 def executor_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as an executor: everything that it has, with the plan on `store`."""
     return Role((*_planning(loaded, store, actor, planner=False), *loaded.server_tools()))
+
+
+def require_folders(loaded: LoadedAgent) -> None:
+    """Raise `SpecError` when an agent works in a folder that is not there: its first step would find that out."""
+    for capability in leaves(loaded.agent.root_capability):
+        if isinstance(capability, LocalWorkspace) and not (folder := Path(capability.working_dir)).is_dir():
+            raise SpecError(f'{loaded.label}: LocalWorkspace: there is no folder {folder}')
+
+
+def require_tools(loaded: LoadedAgent, *, plans: bool) -> None:
+    """Raise `SpecError` when an executor's own options leave out what it cannot do without."""
+    own = own_planning(loaded)
+    if own is None or own.tools is None:
+        return
+    needed = [('update_task_status', 'update_task_statuses')]
+    if plans:
+        needed.append(('write_plan', 'add_task'))
+    for names in needed:
+        if not {*names} & {*own.tools}:
+            raise SpecError(
+                f'{loaded.label}: its Planning has none of the tools {" and ".join(names)}',
+                hint=f'add {names[0]} to `tools`' + (', or plan with --plan-first' if names[0] == 'write_plan' else ''),
+            )
 
 
 def worker_role(loaded: LoadedAgent, store: BaseStore, actor: str, step_id: str) -> Role:
@@ -136,7 +160,16 @@ class ReadingOnly(AbstractCapability[Any]):
     left_out: dict[str, None] = field(default_factory=dict[str, None])
     """The names of the tools that were taken away, in the order in which they were met."""
 
+    has_workspace: bool = False
+    tell: Callable[[list[str]], None] | None = None
+    """Who is told what was taken away, once, before the first request."""
+
     id: str | None = 'planctl_reading_only'
+
+    @property
+    def named(self) -> list[str]:
+        """What was taken away, in words."""
+        return [*(['whatever writes to the workspace or runs in it'] if self.has_workspace else ()), *self.left_out]
 
     async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
         """Keep the tools that only read, and those that write a plan."""
@@ -160,6 +193,9 @@ class ReadingOnly(AbstractCapability[Any]):
         if len(native) < len(parameters.native_tools):
             self.left_out.update((t.kind, None) for t in parameters.native_tools if t.kind not in READING_NATIVE)
             request_context.model_request_parameters = replace(parameters, native_tools=native)
+        tell, self.tell = self.tell, None
+        if tell is not None and (names := self.named):
+            tell(names)
         return request_context
 
 

@@ -17,6 +17,7 @@ from planctl.agent.limits import option
 from planctl.agent.outcome import Result, StopReason
 from planctl.agent.planner import approved, plan_session
 from planctl.agent.prices import require_price
+from planctl.agent.roles import require_tools
 from planctl.claims import session_held
 from planctl.errors import NotFound, PlanctlError, StorageError
 from planctl.plan import Plan
@@ -48,7 +49,11 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
             if model is not None:  # What it is connected to is closed with the run.
                 await held.enter_async_context(model)
         # Before the lease, which is a write: a session that is not there must not be made by asking for it.
-        _objective(job, await job.store.read())
+        plan = await job.store.read()
+        _objective(job, plan)
+        if executor is not None and job.wanted.workers == 1:
+            begins = not job.wanted.plans and (not plan.steps or bool(begins_anew(job, plan)))
+            require_tools(job.executor_agent, plans=begins)
         try:
             async with session_lease(job.store, job.holder, lost=lost, taken=taken, given=job.gave_back):
                 end = await _ended(job, _phases(job, planner, executor), stop)

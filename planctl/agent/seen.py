@@ -45,6 +45,8 @@ class Seen:
         known = self.known = self.known or {}
         for step_id in gone:
             known.pop(step_id, None)
+            # It was said that it is gone: who restates it now means it.
+            self._answers.pop(step_id, None)
         known.update(rest)
         known.update(self._reminder)
         if messages < self._messages:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from planctl.agent.mcp import Servers
 
 _MODULE = re.compile(r'[A-Za-z_][\w.]*:[A-Za-z_]\w*')
+_INSTANTIATING = re.compile(r"^Failed to instantiate capability '[^']*': ")
 _SUFFIXES = ('.yaml', '.yml', '.json')
 
 
@@ -60,6 +61,8 @@ def load_agent(given: str | None, *, model: str | None, folder: Path, option: st
     A `model` by name beats what the file says. `option` is where `given` comes from, for messages. Raises `SpecError`,
     `ExtraMissing` and `ModelError`, each with one line that names the file and the key.
     """
+    if given is not None and not given.strip():
+        raise SpecError(f'{option}: it is empty', hint='an agent file, or module:variable')
     override = None if model is None else model_of(model, where='--model')
     if given is not None and not given.lower().endswith(_SUFFIXES) and _MODULE.fullmatch(given):
         return _from_module(given, override, folder, f'{option} {given}')
@@ -152,7 +155,7 @@ def _from_file(path: Path, override: Model | None, label: str) -> LoadedAgent:
     except PlanctlError:
         raise
     except Exception as error:
-        raise SpecError(f'{label}: {one_line(error)}') from error
+        raise SpecError(f'{label}: {_INSTANTIATING.sub("", one_line(error))}') from error
     return LoadedAgent(agent, label, model, path)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planctl.agent.job import Wanted
 from planctl.agent.models import OFFLINE
 from planctl.agent.nearest import MCP_FILE
-from planctl.agent.roles import own_planning
+from planctl.agent.roles import own_planning, require_folders
 from planctl.agent.spec import LoadedAgent, load_agent, shown_path
 from planctl.cli.settings import Settings
 from planctl.errors import InputError
@@ -119,6 +119,8 @@ def cast_of(
     doing = doing or planning
     assert doing is not None
     planning = planning or doing
+    for loaded in (planning, doing):
+        require_folders(loaded)
     asked_first = planning.model_for(planner_model, option='--planner-model') if plans else None
     asked_then = doing.model_for(None, option='--model') if carries_out else None
     return stage.set(Cast(planning, doing, asked_first, asked_then), folder)
@@ -141,7 +143,9 @@ def store_of(
             raise InputError(f'--session cannot be given: {loaded.label} has a store of its own')
         session = str(getattr(own.store, 'session', ''))
         return nullcontext(inner(own.store)), session, f'{loaded.label} · {type(own.store).__name__} of it'
-    session = check_session(settings.session_name)
+    # Another database does not make it another session: each of the two is said for itself.
+    own_session = None if settings.session is not None else _own_session(cast)
+    session = check_session(settings.session_name if own_session is None else own_session)
     place = locate(settings.db, create=create)
     is_new = '' if place.exists else ' (new)'
     labels = dict.fromkeys(loaded.label for loaded in (cast.planner, cast.executor))
@@ -152,3 +156,12 @@ def store_of(
         return open_store(place, session), session, where
     store = SqlitePlanStore(place.path, session=session, table=place.table, journal=place.journal)
     return nullcontext(store), session, where
+
+
+def _own_session(cast: Cast) -> str | None:
+    """Return the session that an agent itself names, the executor's first."""
+    for loaded in (cast.executor, cast.planner):
+        own = own_planning(loaded)
+        if own is not None and isinstance(own.store, SqlitePlanStore):
+            return own.store.session
+    return None

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from agent_scripts import Script, answers, call
+from pydantic_ai import Agent
 
 from planctl import InMemoryPlanStore, Planning, SqlitePlanStore
 from planctl.core import apply
-from planctl.operations import Add, Depend
+from planctl.operations import Add, Depend, Remove
 from planctl.plan import Plan
 
 REPOSITORY = Path(__file__).parents[2]
@@ -210,3 +211,16 @@ async def test_what_one_run_has_seen_is_nothing_to_another(store):
         await agent.run('go')
     assert rows(await store.read()) == [('1', 'a', 'pending')]
     assert 'someone else' not in script.reminder(0)
+
+
+async def test_a_step_whose_removal_was_shown_can_be_stated_again(store):
+    await apply(store, Add('a'), Add('b'))
+
+    again = call('write_plan', items=items('a'))
+    script = Script([[call('read_plan')], [call('remove_task', task_id='2')], [again]])
+    agent = script.agent(Planning(store=store))
+    async with agent.iter('go') as run:
+        async for node in run:
+            if Agent.is_model_request_node(node) and len(script.requests) == 1:
+                await apply(store, Remove('1'), actor='ann')
+    assert rows(await store.read()) == [('1', 'a', 'pending')]

@@ -306,7 +306,7 @@ def test_the_store_that_the_file_names_is_used_unless_the_line_names_one(
     assert json.loads(capsys.readouterr().out)['session'] == 'other'
     assert run(['run', '* a', '--plan-first', '--db', 'line.db']) == 0
     _, err = capsys.readouterr()
-    assert 'line.db (new) · session default' in err
+    assert 'line.db (new) · session mine' in err
     assert sorted(path.name for path in here.glob('*.db')) == ['line.db', 'own.db']
 
 

@@ -17,12 +17,14 @@ from runner_helpers import Scripted, lines, moving, running, statuses, stored, t
 from planctl.agent.job import Stop
 from planctl.agent.outcome import STATUS, StopReason
 from planctl.agent.watch import PlanChanged, PlanSeen
+from planctl.cli.app import run
 from planctl.core import apply
 from planctl.errors import ModelError, ToolError
 from planctl.operations import Add, Describe
 from planctl.plan import TaskStatus
 from planctl.stores.base import BaseStore
 from planctl.stores.memory import InMemoryPlanStore
+from planctl.stores.sqlite_file import PlanFile
 
 SCRIPT = """
 import asyncio, os, sys, time
@@ -185,6 +187,71 @@ async def test_what_the_run_gives_back_is_its_own_change() -> None:
     assert not [event for event in events if isinstance(event, PlanSeen)]
     assert isinstance(events[-1], PlanChanged)
     assert events[-1].change.after.step('1').note == 'interrupted'
+
+
+async def test_what_is_left_out_is_said_before_the_planner_is_asked() -> None:
+    planner, events = Scripted(writing('a'), 'brief'), list[Any]()
+    agent = Agent(planner.model)
+
+    @agent.tool_plain
+    def write_file() -> str:
+        return ''
+
+    asked: list[int] = []
+    said = 'left out while planning: write_file'
+    planner.turns = (lambda *_: asked.append(lines(events).count(said)) or writing('a'), 'brief')
+    await running(InMemoryPlanStore(), planner=planner, agent=agent, objective='n', plan_only=True, events=events)
+    assert (asked, lines(events).count(said)) == ([1], 1)
+
+
+# --- Files and options ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        ('capabilities: [{Planning: {tools: []}}]', 'add update_task_status to `tools`'),
+        ('capabilities: [{Planning: {tools: [update_task_status]}}]', 'plan with --plan-first'),
+        ('capabilities: [{LocalWorkspace: {working_dir: nope}}]', 'LocalWorkspace: there is no folder '),
+        ('capabilities: [{Planning: {tools: [nope]}}]', 'a.yaml: Planning: tools names unknown tools: nope'),
+    ],
+)
+def test_an_agent_that_could_not_do_it_is_refused_before_anything_is_stored(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, 'a.yaml', f'model: offline\n{text}')
+    assert run(['run', '* a', '--agent', 'a.yaml']) == 7
+    err = capsys.readouterr().err
+    assert (err.count('\n'), words in err) == (1, True), err
+    assert not (tmp_path / 'plan.db').exists() or not plan_in(tmp_path).objective
+
+
+def test_an_agent_without_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(['run', '* a', '--agent', '']) == 7
+    assert '--agent: it is empty' in capsys.readouterr().err
+
+
+def test_another_database_leaves_the_session_of_the_agent_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, 'a.yaml', 'model: offline\ncapabilities: [{Planning: {backend: sqlite, session: mine}}]')
+    assert run(['--db', 'other.db', 'run', '* a', '--plan-only', '--agent', 'a.yaml', '--quiet']) == 0
+    assert PlanFile(tmp_path / 'other.db', session='mine').read().steps
+    assert not PlanFile(tmp_path / 'other.db').read().steps
+
+
+def test_offline_adds_to_a_plan_what_has_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(['add', 'a', '--quiet']) == run(['done', '1', '--quiet']) == 0
+    assert run(['run', '1. a\n2. b (depends on: 1)', '--append', '--plan-only', '--model', 'offline', '--quiet']) == 0
+    assert [(s.id, s.content, s.depends_on) for s in plan_in(tmp_path).steps] == [
+        ('1', 'a', ()),
+        ('2', 'a', ()),
+        ('3', 'b', ('2',)),
+    ]
 
 
 # --- Processes ------------------------------------------------------------------------------------------------------

@@ -164,7 +164,8 @@ async def test_what_the_run_itself_does_is_never_told_as_another_s(
     await three_steps(store)
     events: list[Any] = []
     turns = [moving(status, str(at)) for _ in range(20) for at in (1, 2, 3) for status in ('in_progress', 'pending')]
-    result = await running(store, Scripted(*turns, moving('completed', '1', '2', '3'), 'done'), events=events)
+    script = Scripted(*turns, moving('completed', '1', '2', '3'), 'done')
+    result = await running(store, script, events=events, max_idle=500)
     assert result.stop_reason.value == 'finished'
     assert not [event for event in events if isinstance(event, PlanSeen)]
 

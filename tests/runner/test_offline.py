@@ -100,7 +100,7 @@ def test_the_plan_is_read_from_its_lines_as_they_are_shown() -> None:
             'ended with status 1: c',
         ),
         ('[stdout]\nslow\n[Command timed out after 1.0s]', True, 'timed out after 1.0s'),
-        ("Command 'rm' is denied.", False, "was not run: Command 'rm' is denied."),
+        ("Command 'rm' is denied.", False, "failed: Command 'rm' is denied."),
     ],
 )
 def test_an_answer_of_the_shell_is_judged(text: str, ran: bool, failure: str | None) -> None:
