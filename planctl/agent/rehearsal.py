@@ -26,7 +26,7 @@ from planctl.agent.essence import Secrets, difference, essence
 from planctl.agent.outcome import Result, StopReason
 from planctl.errors import ReplayError
 
-_CUT_SHORT = (StopReason.interrupted, StopReason.terminated)
+_CUT_SHORT = (StopReason.interrupted, StopReason.terminated, StopReason.hung_up)
 
 HEAD = {'schema': 1, 'kind': 'recording'}
 

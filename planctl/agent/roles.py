@@ -43,7 +43,6 @@ class Role:
         return [] if self.reading_only is None else self.reading_only.named
 
 
-
 def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as a planner: it gets plan tools on `store` and otherwise only tools that read."""
     planning = _planning(loaded, store, actor, planner=True)

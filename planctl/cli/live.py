@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -168,9 +168,11 @@ class _Live:
                 self._tools.clear()
             case _:
                 if text := sentence(event):
-                    self._console.print(f'planctl: {text}', style='dim', soft_wrap=True)
+                    with suppress(OSError):
+                        self._console.print(f'planctl: {text}', style='dim', soft_wrap=True)
         if self._phase and not self._is_aside:
-            self._draw()
+            with suppress(OSError):  # A terminal that was closed is no end of the run; the signal is.
+                self._draw()
 
     @contextmanager
     def aside(self) -> Generator[None]:
@@ -199,8 +201,9 @@ class _Live:
         live, self._live = self._live, None
         if live is not None:
             live.transient = not leaving
-            live.refresh()
-            live.stop()
+            with suppress(OSError):
+                live.refresh()
+                live.stop()
 
     def _frame(self) -> RenderableType:
         from rich.console import Group

@@ -162,6 +162,12 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def hang_up(self) -> None:
+        """Close the terminal; whoever leads its session is told by a signal."""
+        os.close(self._master)
+        self._master = os.open(os.devnull, os.O_RDWR)
+        self.process.send_signal(signal.SIGHUP)
+
     def finish(self) -> tuple[int, str]:
         """Return the exit status and what is on stdout."""
         while self._read(60.0):

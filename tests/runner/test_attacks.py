@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from process_helpers import plan_in, planctl, started, under_way, until
+from process_helpers import Terminal, plan_in, planctl, started, under_way, until
 from pydantic_ai import Agent
 from runner_helpers import Scripted, lines, moving, running, statuses, stored, three_steps, write, writing
 
@@ -49,6 +49,12 @@ def block():
 
 WRITE = [('write_plan', {'items': [{'content': 'a', 'status': 'in_progress'}]})]
 blocking = agent_of(WRITE, block)
+waiting = agent_of(WRITE, [('wait', {})])
+
+@waiting.tool_plain
+async def wait() -> str:
+    open('blocking', 'w').close()
+    await asyncio.sleep(100)
 leaving = agent_of(lambda: sys.exit(0))
 escaping = agent_of([('no\\x1b[2Jsuch', {'a': '\\x1b]0;own\\x07'})], '\\x1b[2J\\x9b1mhi')
 """
@@ -285,6 +291,14 @@ def test_a_terminal_that_is_closed_ends_the_run_and_gives_back_its_step(folder: 
         until(under_way(folder, '1'))
         process.send_signal(signal.SIGHUP)
         assert process.wait(20) == 129
+    assert plan_in(folder).step('1').status is TaskStatus.pending
+
+
+def test_what_is_drawn_on_a_terminal_that_was_closed_does_not_end_the_run_otherwise(folder: Path) -> None:
+    with Terminal(folder, 'run', 'x', '--agent', 'agents:waiting') as terminal:
+        until((folder / 'blocking').exists)
+        terminal.hang_up()
+        assert terminal.process.wait(20) == 129
     assert plan_in(folder).step('1').status is TaskStatus.pending
 
 
