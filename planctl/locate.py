@@ -15,6 +15,8 @@ NAMES = ('plan.db', '.agent-plan.db')
 """What a database is called where none is named, the first one for a new database too."""
 
 _SCHEME = r'([A-Za-z][A-Za-z0-9+.-]+)://'
+# A URL with a slip in it, which is not to become the name of a file: it may hold a password.
+_ALMOST = r'[\s\'"]*(?:postgres|postgresql|redis|rediss|sqlite)\s*:'
 # A file name may hold a question mark; what reads like options is taken for them, so that a slip makes no file.
 _OPTIONS = r'\?([A-Za-z_]+=[^?]*)$'
 
@@ -93,6 +95,8 @@ def parse(db: str) -> Place:
     if not db.strip() or '\0' in db:
         raise InputError('the name of the database is empty')
     scheme = re.match(_SCHEME, db)
+    if scheme is None and re.match(_ALMOST, db, re.IGNORECASE):
+        raise InputError('the URL of the database cannot be read: it has the form postgresql://user@host/base')
     if scheme is None:
         options = re.search(_OPTIONS, db)
         return _place(db[: options.start()], options[1]) if options else _place(db, '')
@@ -149,6 +153,7 @@ def _place(path: str, query: str) -> Place:
 
 def _server(url: str, option: str) -> Place:
     """Return the place that a URL of a server names; the one option that is ours is taken out of it."""
+    _check_readable(url)
     rest, mark, query = url.partition('?')
     table = 'plan_items' if option == 'table' else 'plan'
     kept: list[str] = []
@@ -167,11 +172,26 @@ def _server(url: str, option: str) -> Place:
         else:
             kept.append(part)
     shown = [part for part in kept if 'password' not in part.partition('=')[0]]
+    if table not in ('plan_items', 'plan'):
+        shown.append(f'{option}={table}')
     return Place(
         _without_password(rest) + ('?' + '&'.join(shown) if shown else ''),
         table,
         url=rest + (mark + '&'.join(kept) if kept else ''),
     )
+
+
+def _check_readable(url: str) -> None:
+    """Refuse a URL whose password would be taken for something else, and shown: one with an unescaped / ? or #."""
+    netloc, _, behind = url.partition('://')[2].partition('/')
+    hosts = netloc.partition('?')[0].rpartition('@')[2].split(',')
+    found = [re.fullmatch(r'(?:\[[^\]]*\]|[^:\[\]#]*)(?::(\d{1,5}))?', host) for host in hosts]
+    readable = '#' not in url and '@' not in behind.partition('?')[0]
+    readable = readable and all(match is not None and int(match[1] or 0) <= 65535 for match in found)
+    if not readable:
+        raise InputError(
+            'the URL of the database cannot be read: its port is a number, and signs in a password are %XX'
+        )
 
 
 def _without_password(url: str) -> str:

@@ -65,5 +65,7 @@ def _planctl(settings: Settings) -> str:
     words = ['planctl']
     for name, value in (('db', settings.db), ('session', settings.session)):
         if value is not None and value != os.environ.get(f'PLANCTL_{name.upper()}'):
-            words.append(f'--{name} {quote(value)}')
+            # The URL of a server may hold a password, which is never shown.
+            is_server = name == 'db' and '://' in value and not value.lower().startswith('sqlite')
+            words.append('--db URL' if is_server else f'--{name} {quote(value)}')
     return ' '.join(words)

@@ -60,7 +60,8 @@ async def open_store(place: Place, session: str) -> AsyncGenerator[BaseStore]:
     except PlanctlError as error:
         secrets = _secrets(place.url)
         if any(secret in text for secret in secrets for text in _texts(error)):
-            clone = type(error)(_hidden(error.message, secrets), ids=error.ids, hint=error.hint)
+            hint = None if error.hint is None else _hidden(error.hint, secrets)
+            clone = type(error)(_hidden(error.message, secrets), ids=error.ids, hint=hint)
             raise clone from None
         raise
 
@@ -146,9 +147,9 @@ def _hidden(text: str, secrets: set[str]) -> str:
 
 
 def _texts(error: BaseException | None) -> list[str]:
-    """Return what an error and those that caused it say."""
-    found: list[str] = []
-    while error is not None:
-        found.append(str(error))
+    """Return what an error and those that caused it say. One may have caused another that caused it again."""
+    found: dict[int, str] = {}
+    while error is not None and id(error) not in found:
+        found[id(error)] = f'{error} {getattr(error, "hint", None) or ""}'
         error = error.__cause__ or error.__context__
-    return found
+    return list(found.values())

@@ -52,6 +52,15 @@ def test_what_a_name_means(db: str, place: Place) -> None:
         ('postgresql://user:secret@host/db?table=a-b', InvalidName),
         ('postgresql://user:secret@host/db?prefix=x', InputError),
         ('redis://:secret@host?journal=wal', InputError),
+        ('postgresql://u:secret/@:secret@h/db', InputError),
+        ('postgresql://u:secret/x@h/db', InputError),
+        ('postgresql://u:secret#x@h/db', InputError),
+        ('postgresql://u:secret?x@h/db', InputError),
+        ('postgresql://u:secret@127.0.0.1:99999/db', InputError),
+        (' postgresql://u:secret@h/db', InputError),
+        ('postgresql:/u:secret@h/db', InputError),
+        ('redis:secret@h', InputError),
+        ('"redis://:secret@h"', InputError),
     ],
 )
 def test_what_cannot_be_used(db: str, error: type[Exception]) -> None:
@@ -65,16 +74,21 @@ def test_what_cannot_be_used(db: str, error: type[Exception]) -> None:
     [
         ('postgresql://u:secret@h:5/db', 'postgresql://u@h:5/db', 'plan_items', 'postgresql://u:secret@h:5/db'),
         ('postgres://h', 'postgres://h', 'plan_items', 'postgres://h'),
-        ('postgresql://h/db?table=t', 'postgresql://h/db', 't', 'postgresql://h/db'),
+        ('postgresql://h/db?table=t', 'postgresql://h/db?table=t', 't', 'postgresql://h/db'),
         (
             'postgresql://h/db?sslmode=disable&table=t&password=secret',
-            'postgresql://h/db?sslmode=disable',
+            'postgresql://h/db?sslmode=disable&table=t',
             't',
             'postgresql://h/db?sslmode=disable&password=secret',
         ),
-        ('postgresql://u:secret/@:secret@h/db', 'postgresql://u@h/db', 'plan_items', 'postgresql://u:secret/@:secret@h/db'),
+        (
+            'postgresql://u:secret@h:1,[::1]:2/db',
+            'postgresql://u@h:1,[::1]:2/db',
+            'plan_items',
+            'postgresql://u:secret@h:1,[::1]:2/db',
+        ),
         ('redis://:secret@h:6379/0', 'redis://@h:6379/0', 'plan', 'redis://:secret@h:6379/0'),
-        ('rediss://h?prefix=x}y', 'rediss://h', 'x}y', 'rediss://h'),
+        ('rediss://h?prefix=x}y', 'rediss://h?prefix=x}y', 'x}y', 'rediss://h'),
     ],
 )  # fmt: skip
 def test_a_server_and_its_password(url: str, shown: str, table: str, kept: str) -> None:
