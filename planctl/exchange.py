@@ -135,6 +135,8 @@ def _from_json(value: Any) -> Document:
     objective, brief, items = '', '', value
     if isinstance(value, dict):
         record = cast('dict[str, Any]', value)
+        if 'items' in record and record.get('schema', _SCHEMA) != _SCHEMA:
+            raise InputError(f'the JSON is of schema {record["schema"]!r}, this planctl reads schema {_SCHEMA}')
         items = record.get('items', [record])
         if 'items' in record:
             objective, brief = (_text(record, name, 'the document') for name in ('objective', 'brief'))
@@ -146,6 +148,9 @@ def _from_json(value: Any) -> Document:
         clean_block(brief),
     )
 
+
+_SCHEMA = 1
+"""The version of the JSON contract that is read."""
 
 _DERIVED = frozenset({'waits_for', 'ready', 'lease'})
 _STATED = ('id', 'content', 'status', 'active_form', 'parent_id', 'depends_on', 'owner', 'started_at', 'note')

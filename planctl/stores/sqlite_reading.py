@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from planctl.errors import DamagedStore
 from planctl.journal import LogRow
 from planctl.plan import Plan, Problem, Step, next_id_after
 from planctl.stores.base import UNPLACED
@@ -89,11 +90,18 @@ class Reading:
         if ours and settled:
             query = 'SELECT count(*) FROM planctl_steps WHERE plan_table = ? AND session = ?'
             settled = self._db.execute(query, self._key).fetchone()[0] == len(steps)
-        fields: dict[str, Any] = {} if record is None else dict(zip(SESSION, record, strict=True))
+        fields: dict[str, Any] = {} if record is None else self._session_fields(record)
         if ours and record is None:
             fields = self._left_behind(removed=not steps)
         plan = Plan(session=self._session, steps=tuple(steps), problems=tuple(problems), **fields)
         return Snapshot(plan, seqs, tables, known=record is not None, settled=settled, unread=unread)
+
+    def _session_fields(self, record: tuple[Any, ...]) -> dict[str, Any]:
+        fields = dict(zip(SESSION, record, strict=True))
+        kinds: tuple[Any, ...] = (int, int, str, str, str | None, float | int | None)
+        if not all(isinstance(value, kind) for value, kind in zip(record, kinds, strict=True)):
+            raise DamagedStore(f'{self._name}: what it says of session {self._session!r} cannot be read')
+        return fields
 
     def last_written(self, stored: Snapshot) -> Plan:
         """Return the plan as we last wrote it."""

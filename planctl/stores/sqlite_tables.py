@@ -71,7 +71,7 @@ def look(db: sqlite3.Connection, table: str, name: str) -> tuple[frozenset[str],
     tables = frozenset(each for (each,) in found if not each.startswith('sqlite_'))
     if 'planctl_schema' in tables:
         version, by = db.execute('SELECT max(version), written_by FROM planctl_schema').fetchone()
-        if version is None:
+        if not isinstance(version, int) or version < 1:
             raise DamagedStore(f'{name} does not say of which version its tables are')
         if version > SCHEMA:
             raise NewerSchema(

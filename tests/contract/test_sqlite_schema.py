@@ -11,7 +11,7 @@ import pytest
 import planctl
 from planctl import SqlitePlanStore, apply, read
 from planctl.core import drive, log
-from planctl.errors import StepNotFound
+from planctl.errors import DamagedStore, StepNotFound
 from planctl.operations import Add, Edit, Remove, SetStatus
 from planctl.plan import TaskStatus
 from planctl.stores import sqlite_reading, sqlite_tables
@@ -120,3 +120,25 @@ def test_a_file_that_does_not_say_its_version_is_refused(tmp_path: Path) -> None
 def test_the_version_counts_the_migrations() -> None:
     assert len(sqlite_tables.MIGRATIONS) + 1 == sqlite_tables.SCHEMA
     assert sqlite_reading.migrate is sqlite_tables.migrate
+
+
+@pytest.mark.parametrize(
+    'statement',
+    [
+        "UPDATE planctl_schema SET version = 'abc'",
+        'UPDATE planctl_schema SET version = -1',
+        "UPDATE planctl_sessions SET revision = 'x'",
+        "UPDATE planctl_sessions SET next_id = 'x'",
+        "UPDATE planctl_sessions SET objective = x'00'",
+    ],
+)
+def test_tables_of_ours_that_say_nonsense_are_damaged_and_left_as_they_are(statement: str, tmp_path: Path) -> None:
+    path = tmp_path / 'plan.db'
+    store = SqliteFile(path)
+    drive(apply(store, Add('a')))
+    sql(path, statement)
+    before = path.read_bytes()
+    for call in (store.read, lambda: apply(store, Add('b'))):
+        with pytest.raises(DamagedStore):
+            drive(call())
+    assert path.read_bytes() == before

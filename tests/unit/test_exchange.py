@@ -200,3 +200,10 @@ def test_a_label_is_text_and_nothing_else(content: str, step_id: str) -> None:
     match = re.fullmatch(r'  s0\["(.*)"\]', line)
     assert match is not None
     assert not re.search(r'["<>`\[\]{}|\\&]|#(?!\d+;)', match[1])
+
+
+def test_json_of_another_schema_is_refused_and_what_names_none_is_taken() -> None:
+    with pytest.raises(InputError, match='schema 99'):
+        parse('{"schema": 99, "items": [{"content": "a"}]}')
+    for text in ('{"schema": 1, "items": [{"content": "a"}]}', '{"items": [{"content": "a"}]}'):
+        assert [item.content for item in parse(text).items] == ['a']
