@@ -229,6 +229,7 @@ class _Crew:
         step = plan.get(step_id)
         if step is None or step.owner != owner:
             return INTERRUPTED
+        parts = _parts(plan, step_id)
         role = worker_role(job.executor_agent, store, owner, step_id)
 
         async def before_request() -> Halt | _Over | None:
@@ -267,7 +268,7 @@ class _Crew:
                 halt = turn.stop
                 self._stop(End(halt.reason, f'{halt.message}; {left(await job.read())}', limit=halt.limit))
                 return INTERRUPTED
-            if turn.stop is not None or store.done or await self._is_split(step_id):
+            if turn.stop is not None or store.done or await self._is_split(step_id, parts):
                 return ''
             if nudges >= job.wanted.max_nudges:
                 self._given_up[step_id] = None
@@ -277,10 +278,13 @@ class _Crew:
             job.say(f'the agent stopped with step {step_id} in progress and is told so')
             prompt, history = worker_nudge(step), turn.messages
 
-    async def _is_split(self, step_id: str) -> bool:
-        """Whether the step has become several, which are to be done first, by whoever takes them."""
-        plan = await self._job.read()
-        return any(step.parent_id == step_id and not step.resolved for step in plan.steps)
+    async def _is_split(self, step_id: str, parts: set[str]) -> bool:
+        """Whether the step became several meanwhile, which come first; others may have done some of them by now."""
+        return not _parts(await self._job.read(), step_id) <= parts
+
+
+def _parts(plan: Plan, step_id: str) -> set[str]:
+    return {step.id for step in plan.steps if step.parent_id == step_id}
 
 
 _NOTHING: Sequence[ModelMessage] = ()
