@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from planctl.errors import BlankText, DuplicateId, InputError
-from planctl.markdown import STEPS, MarkedStep, read_marked, render_markdown
+from planctl.markdown import STEPS, MarkedStep, is_marked, read_bullets, read_marked, render_markdown
 from planctl.operations import Describe, Draft, Note, Operation, Replace
 from planctl.plan import Plan, Step, fingerprint, next_id_after
 from planctl.text import MARKS, WORDS, tree_order
@@ -62,6 +62,8 @@ def edited(shown: Sheet, text: str, plan: Plan) -> list[Operation]:
     A three-way merge: what others changed meanwhile stays, unless the text says otherwise. None when the text says
     what was shown. Raises `InputError`, `BlankText` and `DuplicateId`; what the rules say of the outcome is theirs.
     """
+    if not is_marked(text) and read_bullets(text)[0]:
+        raise InputError(f'the line {STEPS} is gone from the text', hint='put it back above the first step')
     before, now = (read_marked(each, shown.plan.index) for each in (shown.text, text))
     operations: list[Operation] = []
     if shown.root is None:
@@ -73,6 +75,7 @@ def edited(shown: Sheet, text: str, plan: Plan) -> list[Operation]:
     if not now.steps:
         raise InputError('no step is left in the text', hint='planctl rm removes steps')
     ids = _ids(now.steps, shown, plan)
+    _refuse_loose_ends(now.steps, ids, shown)
     drafts = [_draft(step, ids, at, shown) for at, step in enumerate(now.steps)]
     base = {step.id: fingerprint(step) for _, step in shown.rows}
     others = {} if shown.root is None else {step.id: step for step in plan.steps if step.id not in base}
@@ -85,6 +88,12 @@ def edited(shown: Sheet, text: str, plan: Plan) -> list[Operation]:
 def _ids(steps: Sequence[MarkedStep], shown: Sheet, plan: Plan) -> list[str]:
     """Return what each line is called: its id, that of a line with its text that is gone, else the next integer."""
     given = [step.id for step in steps if step.id]
+    if new := next((step for step in steps if step.id and step.id not in shown.plan.index), None):
+        raise InputError(
+            f'no step has the id of the line `{new.id}` {new.content}',
+            ids=[new.id],
+            hint='a new step has no id; a text that begins with back-ticks has a backslash before them',
+        )
     if twice := next((step_id for at, step_id in enumerate(given) if step_id in given[:at]), None):
         raise DuplicateId(f'two lines have the id {twice}', ids=[twice])
     gone: dict[str, list[str]] = {}
@@ -102,6 +111,18 @@ def _ids(steps: Sequence[MarkedStep], shown: Sheet, plan: Plan) -> list[str]:
             ids.append(str(counter))
             counter += 1
     return ids
+
+
+def _refuse_loose_ends(steps: Sequence[MarkedStep], ids: Sequence[str], shown: Sheet) -> None:
+    """Refuse a line that waits for one that is gone: which of the two was meant cannot be told."""
+    gone = {step.id for _, step in shown.rows}.difference(ids)
+    for step in steps:
+        if on := next(filter(gone.__contains__, step.depends_on), None):
+            raise InputError(
+                f'the line {f"`{step.id}` " if step.id else ""}{step.content} depends on {on}, whose line is gone',
+                ids=[on],
+                hint=f'put the line back, or take {on} out of (depends on: …)',
+            )
 
 
 def _draft(step: MarkedStep, ids: Sequence[str], at: int, shown: Sheet) -> Draft:

@@ -236,8 +236,8 @@ def _numbers(bullets: Sequence[Bullet]) -> dict[int, int]:
     return dict(enumerate(top, 1))
 
 
-def read_marked(text: str, ids: Container[str] | None = None) -> Marked:
-    """Return what a checklist of ours says. With `ids`, only those are ids; other back-ticks are text."""
+def read_marked(text: str, ids: Container[str] = ()) -> Marked:
+    """Return what a checklist of ours says. An id with white space in it is one only when it is among `ids`."""
     text = re.sub('\r\n|\r', '\n', text)
     head, *listed = _IS_MARKED.split(text, 1)
     objective, *brief = _IS_BRIEF.split(head, 1)
@@ -254,12 +254,12 @@ def read_marked(text: str, ids: Container[str] | None = None) -> Marked:
     )
 
 
-def _marked_step(entry: Bullet, ids: Container[str] | None) -> MarkedStep:
+def _marked_step(entry: Bullet, ids: Container[str]) -> MarkedStep:
     text, step_id = entry.text, ''
     match = _MARKED_ID.fullmatch(text)
     if match is not None:
         named = match['id'].strip() if match['id'][0] == ' ' else match['id']
-        if named in ids if ids is not None else not re.search(r'\s', named):
+        if named in ids or not re.search(r'\s', named):
             step_id, text = named, match['text'] or ''
     # The second is what becomes of it where the encoding carries no more.
     text, _, note = text.replace(' &#8212; ', ' — ', 1).partition(' — ')

@@ -47,6 +47,8 @@ class _Replacement:
     def __init__(self, judgement: Judgement, operation: Replace) -> None:
         self.judgement = judgement
         self.work = judgement.work
+        self.stored = dict(judgement.work.steps)
+        """The steps before anything was dropped, which also changes those that stay."""
         self.items = operation.items
         self.texts = [storable(item.content) for item in operation.items]
         self.plain = operation.plain
@@ -150,19 +152,22 @@ class _Replacement:
         return meant
 
     def _merge(self, step: Step, stated: dict[str, Any]) -> None:
-        """Take out of `stated` what the writer did not change and another did; remark where both did."""
-        if not stated or self.base is None or self.base.get(step.id) == fingerprint(step):
+        """Take out of `stated` what the writer only repeats; remark on what another changed, or both did."""
+        stored = self.stored[step.id]
+        if not stated or self.base is None or (stored is step and self.base.get(step.id) == fingerprint(step)):
             return
         shown = self.shown.get(step.id, _UNSEEN)
-        theirs, own = field_marks(step), field_marks(replace(step, **stated))
+        current, theirs, own = (field_marks(each) for each in (step, stored, replace(step, **stated)))
         for at, name in enumerate(SHOWN_FIELDS):
-            if name not in stated or own[at] == theirs[at]:
+            if name not in stated or own[at] == current[at]:
                 continue
+            is_theirs = theirs[at] != shown[at]
             if own[at] == shown[at]:
                 del stated[name]
-                self._remark('merged', step.id, name, _as_text(step, name))
-            elif theirs[at] != shown[at]:
-                self._remark('overruled', step.id, name, _as_text(step, name))
+                if is_theirs:
+                    self._remark('merged', step.id, name, _as_text(step, name))
+            elif is_theirs and own[at] != theirs[at]:
+                self._remark('overruled', step.id, name, _as_text(stored, name))
 
 
 def _stated(item: Draft, text: str, aliases: dict[str, str | None]) -> dict[str, Any]:

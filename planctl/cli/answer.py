@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from planctl.change import Change
 from planctl.cli.database import actor_of
@@ -67,8 +68,18 @@ def restated(change: Change) -> str:
     if new := [step.id for step in change.created]:
         parts.append(f'added {_ids(new)}')
     parts.extend(f'{shown(entry.step.id)} is {WORDS[entry.step.status]}' for entry in change.status_changed)
-    if changed := [entry.step.id for entry in change.updated if not entry.status_changed]:
+    places: list[str] = []
+    changed: list[str] = []
+    for entry in change.updated:
+        step, was = entry.step, entry.before or entry.step
+        if step.parent_id != was.parent_id:
+            place = f'under {shown(step.parent_id)}' if step.parent_id else 'at the top level'
+            places.append(f'{shown(step.id)} is {place} now')
+        if not entry.status_changed and step != replace(was, parent_id=step.parent_id):
+            changed.append(step.id)
+    if changed:
         parts.append(f'edited {_ids(changed)}')
+    parts.extend(places)
     if moved := [entry.step.id for entry in change.steps if entry.moved and entry.before == entry.after]:
         parts.append(f'moved {_ids(moved)}')
     if change.deleted:

@@ -84,6 +84,32 @@ def test_what_others_do_while_the_editor_is_open_survives(plan: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ('old', 'new', 'said', 'parent'),
+    [
+        ('- [!] `2` Test (depends on: 1)\n', '', '3 is under 1 now · removed 2\n', '1'),
+        ('- [!] `2` Test (depends on: 1)\n  - [ ] `3`', '- [ ] `3`', '3 is at the top level now · removed 2\n', None),
+        (
+            '- [!] `2` Test (depends on: 1)\n  - [ ] `3` Fast',
+            '  - [ ] `3` Faster',
+            'edited 3 · 3 is under 1 now · removed 2\n',
+            '1',
+        ),
+    ],
+)
+def test_what_is_below_a_line_that_is_removed_goes_where_it_stands(
+    plan: Path, old: str, new: str, said: str, parent: str | None
+) -> None:
+    assert edit(plan, old, new, 'edit') == said
+    assert [(s.id, s.parent_id) for s in stored(plan).steps] == [('1', None), ('3', parent)]
+
+
+def test_what_is_below_the_first_line_goes_to_the_top_level_when_that_is_removed(plan: Path) -> None:
+    said = edit(plan, '- [ ] `1` Build\n- [!] `2` Test (depends on: 1)\n', '', 'edit')
+    assert said == '3 is at the top level now · removed 1, 2\n'
+    assert [(s.id, s.parent_id) for s in stored(plan).steps] == [('3', None)]
+
+
 def test_a_text_that_is_left_as_it_is_changes_nothing(plan: Path) -> None:
     assert edit(plan, 'nothing', 'nothing', 'edit') == 'nothing to change\n'
     assert stored(plan).revision == 1
@@ -97,6 +123,9 @@ def test_a_text_that_is_left_as_it_is_changes_nothing(plan: Path) -> None:
         ('(depends on: 1)', '(depends on: 3)', 4, 'would wait for each other'),
         ('(depends on: 1)', '(depends on: 9)', 3, 'which is not in the plan'),
         ('[ ] `1` Build', '[x] `1` Build\n  - [ ] below', 4, 'open subtasks'),
+        ('`1` Build', '`77` Build', 2, 'no step has the id of the line `77` Build'),
+        ('- [ ] `1` Build', '- [ ] Another', 2, 'the line `2` Test depends on 1, whose line is gone'),
+        ('<!-- planctl: steps -->', '', 2, 'the line <!-- planctl: steps --> is gone from the text'),
     ],
 )
 def test_a_text_that_cannot_be_taken_is_kept(plan: Path, old: str, new: str, status: int, said: str) -> None:

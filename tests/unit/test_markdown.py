@@ -181,9 +181,14 @@ def test_a_line_that_somebody_edited(line: str, expected: MarkedStep) -> None:
     assert read_marked(f'<!-- planctl: steps -->\n\n{line}\n').steps == (expected,)
 
 
-def test_only_known_ids_are_ids_where_they_are_given() -> None:
-    text = '<!-- planctl: steps -->\n- `1` a\n- `ruff` is clean\n- [ ]\n-\n'
-    assert read_marked(text, {'1'}).steps == (step('1', 'a'), step('', '`ruff` is clean'))
+def test_an_id_with_a_blank_is_one_only_where_it_is_known() -> None:
+    text = '<!-- planctl: steps -->\n- `a b` c\n- `make test` passes\n- \\`ruff\\` is clean\n- `x` y\n- [ ]\n-\n'
+    assert read_marked(text, {'a b'}).steps == (
+        step('a b', 'c'),
+        step('', '`make test` passes'),
+        step('', '`ruff` is clean'),
+        step('x', 'y'),
+    )
 
 
 def test_text_above_the_steps_is_the_objective() -> None:

@@ -153,6 +153,26 @@ def test_both_changed_one_field_alike_and_nothing_is_said() -> None:
     assert remarks(change) == {}
 
 
+def test_what_the_removal_of_a_line_does_to_those_that_stay_is_no_change_of_another() -> None:
+    shown = plan(step('a'), step('b'), step('c', 'blocked', on='b', under='b'))
+    for item in (Draft('C', parent_id='a', depends_on=()), Draft('C', parent_id='', depends_on=('a',))):
+        change = write(others(shown=shown), Draft('A'), item, shown=shown)
+        assert change.after.step('c').parent_id == (item.parent_id or None)
+        assert change.after.step('c').depends_on == item.depends_on
+        assert remarks(change) == {'dropped': ('b',)}
+    change = write(others(shown=shown), Draft('A'), Draft('C', parent_id='b', depends_on=('b',)), shown=shown)
+    assert (change.after.step('c').parent_id, change.after.step('c').depends_on) == (None, ())
+    assert remarks(change) == {'dropped': ('b',)}
+
+
+def test_the_value_of_another_is_told_though_it_falls_with_a_line_that_is_removed() -> None:
+    shown = plan(step('a'), step('b'), step('c'))
+    since = others(Move('c', under='b'), shown=shown)
+    change = write(since, Draft('C', parent_id='x'), Draft('X', id='x'), shown=shown)
+    assert change.after.step('c').parent_id == 'x'
+    assert remarks(change) == {'dropped': ('a', 'b'), 'overruled': ('c', 'parent_id', 'b')}
+
+
 def test_dependencies_in_another_order_are_no_change() -> None:
     shown = plan(step('a'), step('b'), step('c', 'blocked', on='a b'))
     since = others(Undepend('c', 'a'), shown=shown)
