@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from planctl.change import Change, Remark, StepChange, difference
+from planctl.errors import DamagedStore
 from planctl.plan import STATUSES, Plan, Progress, Step, next_id_after, progress
 
 OTHER = 'other'
@@ -18,9 +19,10 @@ OTHER = 'other'
 
 @dataclass(frozen=True, slots=True)
 class LogRow:
-    """One changed step of one revision; an empty `id` is the session's own objective and brief.
+    """One changed step of one revision, or the session's own objective and brief, which have an empty `id`.
 
     `before` and `after` are JSON objects as `step_record` makes them, or `None`. `at` is in seconds since the epoch.
+    A step of another program may have an empty id as well: see `sides`.
     """
 
     revision: int
@@ -55,6 +57,65 @@ def log_rows(change: Change, *, actor: str, operation: str, at: float) -> list[L
         LogRow(change.after.revision, number, step_id, at, actor, operation, _dump(before), _dump(after))
         for number, (step_id, before, after) in enumerate(records)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What a row tells of a step before and after, or of the session."""
+
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    of_session: bool
+
+
+def sides(row: LogRow) -> Sides:
+    """Return what a row tells. Raises `DamagedStore` when it cannot be read."""
+    before, after = _loaded(row, row.before), _loaded(row, row.after)
+    either = before if after is None else after
+    if either is None:
+        raise _damaged(row)
+    # Only a step has a text; what it is called says nothing, for another program may have called it anything.
+    return Sides(before, after, not row.id and 'content' not in either)
+
+
+def _loaded(row: LogRow, text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        record: Any = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _damaged(row) from error
+    if not isinstance(record, dict):
+        raise _damaged(row)
+    found = cast('dict[str, Any]', record)
+    for name, value in found.items():
+        if not isinstance(value, _KINDS.get(name, object)):
+            raise _damaged(row)
+    if not all(isinstance(on, str) for on in found.get('depends_on', ())):
+        raise _damaged(row)
+    return found
+
+
+def _damaged(row: LogRow) -> DamagedStore:
+    return DamagedStore(f'what the log tells of revision {row.revision} is damaged')
+
+
+_TEXT, _MAYBE_TEXT = (str,), (str, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(('id', 'content', 'status', 'active_form', 'note', 'objective', 'brief'), _TEXT),
+    **dict.fromkeys(('parent_id', 'owner', 'behind'), _MAYBE_TEXT),
+    'depends_on': (list,),
+    'started_at': (int, float, type(None)),
+    'removed': (bool,),
+}
+
+
+def logged_step(row: LogRow, record: Mapping[str, Any]) -> Step:
+    """Return the step that a row tells of. Raises `DamagedStore` when it is none."""
+    try:
+        return step_of(record)
+    except (KeyError, TypeError) as error:
+        raise _damaged(row) from error
 
 
 def chosen(
@@ -115,7 +176,8 @@ def step_of(record: Mapping[str, Any]) -> Step:
 def replay(rows: Iterable[LogRow], plan: Plan | None = None) -> Plan:
     """Return the plan that a log tells of, by default from an empty one; rows in the order in which they were written.
 
-    Leases are not in the log, nor is the counter of ids further than the steps that were stored.
+    Leases are not in the log, nor is the counter of ids further than the steps that were stored. Raises
+    `DamagedStore` when a row cannot be read.
     """
     current = Plan() if plan is None else plan
     for revision, group in groupby(rows, key=lambda row: row.revision):
@@ -123,16 +185,17 @@ def replay(rows: Iterable[LogRow], plan: Plan | None = None) -> Plan:
         steps = {step.id: step for step in current.steps}
         placed: list[tuple[Step, str | None]] = []
         for row in group:
-            after: dict[str, Any] | None = None if row.after is None else json.loads(row.after)
-            if not row.id:
+            told = sides(row)
+            after = told.after
+            if told.of_session:
                 described |= after or {}
             elif after is None:
                 del steps[row.id]
             elif row.before is None or 'behind' in after:
                 steps.pop(row.id, None)
-                placed.append((step_of(after), after['behind']))
+                placed.append((logged_step(row, after), after['behind']))
             else:
-                steps[row.id] = step_of(after)
+                steps[row.id] = logged_step(row, after)
         order = _placed(list(steps.values()), placed)
         next_id = next_id_after(current.next_id, (step.id for step in order))
         current = replace(current, steps=tuple(order), revision=revision, next_id=next_id, **described)

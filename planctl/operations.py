@@ -196,11 +196,11 @@ class Restore:
     """Make steps what they were at another time or are in another place, to the letter but for leases.
 
     A step that is not there goes to the end. `placed` says of some, as pairs of an id and the id of the step right
-    before it (empty: none), where else they go.
+    before it (`None`: none), where else they go.
     """
 
     steps: tuple[Step, ...]
-    placed: tuple[tuple[str, str], ...] = ()
+    placed: tuple[tuple[str, str | None], ...] = ()
     kind: Literal['restore'] = 'restore'
 
 

@@ -210,7 +210,7 @@ def _restore(judgement: Judgement, operation: Restore) -> None:
         known = current is not None
         holds = current is not None and (current.status, current.owner) == (step.status, step.owner)
         # An id that another program gave out may be restored; a new one has to be one.
-        if not known and (not step.id or clean(step.id) != step.id):
+        if not known and clean(step.id) != step.id:
             check_id(step.id)
         work.put(
             replace(
@@ -222,7 +222,10 @@ def _restore(judgement: Judgement, operation: Restore) -> None:
                 note=clean(step.note),
             )
         )
-        if step.id not in before or before[step.id].status is not step.status:
+        was = before.get(step.id)
+        # It may have been blocked by a word until it got something to wait for, and is then again.
+        blocked_anew = was is not None and step.status is BLOCKED and was.depends_on != step.depends_on
+        if was is None or was.status is not step.status or blocked_anew:
             # A prerequisite may be opened again above what is done: what was so once can be so again.
             judgement.requested[step.id] = None
             judgement.restored.add(step.id)

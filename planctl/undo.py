@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 from planctl.errors import RevisionNotFound, UndoConflict
-from planctl.journal import LogRow, step_of, step_record
+from planctl.journal import LogRow, Sides, logged_step, sides, step_record
 from planctl.judgement import listed
 from planctl.operations import Describe, Operation, Remove, Restore
-from planctl.plan import Plan, Step
+from planctl.plan import Plan, Step, TaskStatus
 
 LABEL = 'undo'
 """How the log names an undo: this, and the revision that it takes back."""
@@ -58,7 +57,8 @@ def undoing(plan: Plan, rows: Sequence[LogRow], revision: int) -> list[Operation
     """Return the operations that take a revision back; those of later revisions stay.
 
     `rows` are the whole log in order, up to the plan. Raises `RevisionNotFound`, and `UndoConflict` when a later
-    change touched the same field or refers to what would go. What the rules make of the outcome is theirs to say.
+    change touched the same field or refers to what would go, and `DamagedStore` when a row of that revision or a
+    later one cannot be read. What the rules make of the outcome is theirs to say.
     """
     taken_back = [row for row in rows if row.revision == revision]
     if not taken_back:
@@ -69,21 +69,24 @@ def undoing(plan: Plan, rows: Sequence[LogRow], revision: int) -> list[Operation
     later = _touched_later(rows, revision, dead)
     created: list[str] = []
     restored: dict[str, Step] = {}
-    placed: list[tuple[str, str]] = []
+    placed: list[tuple[str, str | None]] = []
     described: dict[str, Any] = {}
     for row in taken_back:
-        before, after = _load(row.before), _load(row.after)
-        for name in _touched(before, after):
-            if (other := later.get((row.id, name)) or later.get((row.id, ''))) is not None:
-                raise UndoConflict(f'{_subject(row.id, name)} was changed again by revision {other}', ids=_ids(row.id))
-        if not row.id:
+        told = sides(row)
+        before, after = told.before, told.after
+        subject = _subject(row, told)
+        for name in _touched(told):
+            if (other := later.get((subject, name)) or later.get((subject, ''))) is not None:
+                raise UndoConflict(f'{_called(subject, name)} was changed again by revision {other}', ids=_ids(subject))
+        if told.of_session:
             described |= _described(plan, before or {}, after or {})
         elif before is None:
             created.append(row.id)
         else:
-            restored[row.id] = _restored(plan, row.id, before, after)
+            restored[row.id] = _restored(plan, row, before, after)
             if 'behind' in before:
-                placed.append((row.id, before['behind'] or ''))
+                placed.append((row.id, before['behind']))
+    restored = {step_id: _waiting_no_more(plan, step, later) for step_id, step in restored.items()}
     created = [step_id for step_id in created if _is_there(plan, step_id)]
     _refuse_dangling(plan, set(created), restored)
     operations: list[Operation] = [Remove(step_id) for step_id in created]
@@ -103,20 +106,27 @@ def _dead(rows: Sequence[LogRow]) -> dict[int, int]:
     return dead
 
 
-def _touched_later(rows: Iterable[LogRow], revision: int, dead: Mapping[int, int]) -> dict[tuple[str, str], int]:
+def _touched_later(rows: Iterable[LogRow], revision: int, dead: Mapping[int, int]) -> dict[tuple[str | None, str], int]:
     """Return which fields of which steps later revisions touched; what was undone since counts for nothing."""
-    touched: dict[tuple[str, str], int] = {}
+    touched: dict[tuple[str | None, str], int] = {}
     for row in rows:
         target = undone_by(row)
         if row.revision <= revision or row.revision in dead or (target is not None and target > revision):
             continue
-        for name in _touched(_load(row.before), _load(row.after)):
-            touched[row.id, name] = row.revision
+        told = sides(row)
+        for name in _touched(told):
+            touched[_subject(row, told), name] = row.revision
     return touched
 
 
-def _touched(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[str]:
+def _subject(row: LogRow, told: Sides) -> str | None:
+    """Return the id of the step that a row is about, `None` for the session itself."""
+    return None if told.of_session else row.id
+
+
+def _touched(told: Sides) -> Iterator[str]:
     """Yield the fields that differ between two records; the empty one for a step that came or went."""
+    before, after = told.before, told.after
     if before is None or after is None:
         yield ''
         yield from _FIELDS
@@ -127,10 +137,6 @@ def _touched(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) 
             yield name
 
 
-def _load(record: str | None) -> dict[str, Any] | None:
-    return None if record is None else json.loads(record)
-
-
 def _described(plan: Plan, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     for name in before:
         if getattr(plan, name) != after.get(name):
@@ -138,22 +144,33 @@ def _described(plan: Plan, before: Mapping[str, Any], after: Mapping[str, Any]) 
     return dict(before)
 
 
-def _restored(plan: Plan, step_id: str, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> Step:
+def _restored(plan: Plan, row: LogRow, before: dict[str, Any], after: dict[str, Any] | None) -> Step:
     """Return the step with the fields that the revision touched as they were, the others as they are."""
+    step_id, was = row.id, logged_step(row, before)
     current = plan.get(step_id)
     if after is None:
         if current is not None:
             raise UndoConflict(f'there is a new step {step_id}', ids=[step_id])
-        return step_of(before)
+        return was
     if current is None:
         raise UndoConflict(f'step {step_id} has been removed since', ids=[step_id])
     now = step_record(replace(current, lease=None))
-    changed = [name for name in _touched(before, after) if name != 'behind']
+    changed = [name for name in _touched(Sides(before, after, of_session=False)) if name in _FIELDS]
     for name in changed:
         if now.get(name) != after.get(name):
-            raise UndoConflict(f'{_subject(step_id, name)} was changed again since', ids=[step_id])
-    was = step_of(before)
+            raise UndoConflict(f'{_called(step_id, name)} was changed again since', ids=[step_id])
     return replace(current, **{name: getattr(was, name) for name in changed})
+
+
+def _waiting_no_more(plan: Plan, step: Step, later: Mapping[tuple[str | None, str], int]) -> Step:
+    """Return the step free when it was blocked because it waited, and not by a word, for what was resolved since."""
+    current = plan.get(step.id)
+    if current is None or not current.status is step.status is TaskStatus.blocked:
+        return step
+    if step.depends_on != current.depends_on and any((on, 'status') in later for on in step.depends_on):
+        # It is blocked again where it still waits.
+        return replace(step, status=TaskStatus.pending)
+    return step
 
 
 def _is_there(plan: Plan, step_id: str) -> bool:
@@ -180,12 +197,12 @@ def _refuse_dangling(plan: Plan, going: set[str], restored: Mapping[str, Step]) 
             raise UndoConflict(f'step {step.id} needs {other}, which has been removed since', ids=[step.id, other])
 
 
-def _subject(step_id: str, name: str) -> str:
-    if not step_id:
+def _called(step_id: str | None, name: str) -> str:
+    if step_id is None:
         return f'the {name}'
     what = {'': 'step {}', 'behind': 'the place of step {}', 'parent_id': 'the parent of step {}'}
-    return what.get(name, f'the {name.replace("_", " ")} of step {{}}').format(step_id)
+    return what.get(name, f'the {name.replace("_", " ")} of step {{}}').format(step_id or "''")
 
 
-def _ids(step_id: str) -> list[str]:
-    return [step_id] if step_id else []
+def _ids(step_id: str | None) -> list[str]:
+    return [] if step_id is None else [step_id]

@@ -119,13 +119,13 @@ class Working:
                 order[current_id] = current
         self.steps = order
 
-    def arrange(self, placed: Iterable[tuple[str, str]]) -> None:
-        """Put each of these steps right behind another, or at the top (empty); whatever their order. Linear.
+    def arrange(self, placed: Iterable[tuple[str, str | None]]) -> None:
+        """Put each of these steps right behind another, or at the top (`None`); whatever their order. Linear.
 
         One whose other step is not there goes to the end, and so do those that would stand behind each other.
         """
         moving = dict(placed)
-        followers: dict[str, list[str]] = {}
+        followers: dict[str | None, list[str]] = {}
         for step_id, behind in moving.items():
             followers.setdefault(behind, []).append(step_id)
         order: dict[str, Step] = {}
@@ -138,7 +138,7 @@ class Working:
                     order[current] = self.steps[current]
                     stack.extend(reversed(followers.get(current, ())))
 
-        for step_id in (*followers.get('', ()), *(other for other in self.steps if other not in moving), *moving):
+        for step_id in (*followers.get(None, ()), *(other for other in self.steps if other not in moving), *moving):
             put(step_id)
         self.steps = order
 

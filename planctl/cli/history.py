@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -15,8 +14,8 @@ from planctl.cli.document import utc
 from planctl.cli.ids import resolve
 from planctl.cli.output import emit, emit_json
 from planctl.cli.settings import Settings
-from planctl.errors import StepNotFound
-from planctl.journal import OTHER, LogRow
+from planctl.errors import StepNotFound, UndoConflict
+from planctl.journal import OTHER, LogRow, sides
 from planctl.locate import locate
 from planctl.plan import STATUSES, Plan, TaskStatus, check_session
 from planctl.sanitize import shown
@@ -119,22 +118,22 @@ def _tell(settings: Settings, plan: Plan, rows: Sequence[LogRow]) -> None:
 
 
 def _entry(row: LogRow) -> dict[str, Any]:
+    told = sides(row)
     return {
         'revision': row.revision,
         'at': utc(row.at),
         'actor': row.actor,
         'operation': row.operation,
         'id': row.id,
-        'before': _record(row.before),
-        'after': _record(row.after),
+        'before': _record(told.before),
+        'after': _record(told.after),
     }
 
 
-def _record(text: str | None) -> dict[str, Any] | None:
-    record: dict[str, Any] | None = None if text is None else json.loads(text)
-    if record is not None and 'started_at' in record:
-        record['started_at'] = utc(record['started_at'])
-    return record
+def _record(record: dict[str, Any] | None) -> dict[str, Any] | None:
+    if record is None or record.get('started_at') is None:
+        return record
+    return record | {'started_at': utc(record['started_at'])}
 
 
 def _lines(rows: Sequence[LogRow]) -> Iterator[str]:
@@ -148,17 +147,18 @@ def _lines(rows: Sequence[LogRow]) -> Iterator[str]:
 
 def _said(row: LogRow) -> Iterator[str]:
     """Yield what a row tells, in words."""
-    before: dict[str, Any] = json.loads(row.before or '{}')
-    after: dict[str, Any] = json.loads(row.after or '{}')
-    if not row.id:
+    told = sides(row)
+    before, after = told.before or {}, told.after or {}
+    step_id = row.id or "''"
+    if told.of_session:
         yield from _said_of_session(before, after)
     elif row.before is None:
         status = _status(after)
-        yield f'added {row.id} {after.get("content", "")!s}' + ('' if status == 'pending' else f' ({status})')
+        yield f'added {step_id} {after.get("content", "")!s}' + ('' if status == 'pending' else f' ({status})')
     elif row.after is None:
-        yield f'removed {row.id} {before.get("content", "")!s}'
+        yield f'removed {step_id} {before.get("content", "")!s}'
     else:
-        yield from _said_of_step(row.id, before, after)
+        yield from _said_of_step(step_id, before, after)
 
 
 def _said_of_session(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -213,6 +213,7 @@ def undo(
     Refused when a later change touched the same. To undo an undo is to do it again.
     """
     from planctl import core
+    from planctl.cli.advice import advise
 
     check_session(settings.session_name)
     place, actor = locate(settings.db), actor_of(settings)
@@ -223,7 +224,15 @@ def undo(
             require_session(plan, place)
         return await core.undo(store, revision, actor=actor, preview=dry_run)
 
-    _say(settings, use(settings, place, take_back), dry_run=dry_run)
+    try:
+        outcome = use(settings, place, take_back)
+    except UndoConflict as error:
+        if revision is None:
+            # The same one would be taken the next time: what came before it has to be named.
+            advise(error, 'undo', settings)
+            error.hint = f'{error.hint}; an older one: planctl undo REV'
+        raise
+    _say(settings, outcome, dry_run=dry_run)
     return 0
 
 
@@ -249,4 +258,7 @@ def _say(settings: Settings, outcome: Change, *, dry_run: bool) -> None:
         from planctl.cli.answer import restated
 
         start = f'would undo {undone}' if dry_run else f'undid {undone}'
-        emit(f'{start}: {restated(outcome)}\n')
+        said = [restated(outcome)]
+        if outcome.before.removed != outcome.after.removed:
+            said.append('removed the session' if outcome.after.removed else 'restored the session')
+        emit(f'{start}: {" · ".join(part for part in said if part)}\n')

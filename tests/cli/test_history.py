@@ -13,6 +13,15 @@ from planctl.operations import Add, Claim, Describe
 from planctl.stores.sqlite_file import SqliteFile
 
 
+def execute(cli: Cli, statement: str) -> None:
+    """Do to the database what another program might."""
+    import sqlite3
+
+    with sqlite3.connect(cli.folder / 'plan.db') as connection:
+        connection.execute(statement)
+    connection.close()
+
+
 def export(cli: Cli, *words: str) -> dict[str, object]:
     """Return the lossless export without what only grows."""
     return cli.json('export', *words) | {'revision': 0}
@@ -153,11 +162,45 @@ def test_a_conflict_is_refused_and_says_where_to_look(cli: Cli) -> None:
     outcome = cli('undo')
     assert outcome.status == 4
     assert outcome.err == (
-        'planctl: the content of step 1 was changed again by revision 3 (what was done: planctl log 1)\n'
+        'planctl: the content of step 1 was changed again by revision 3'
+        ' (what was done: planctl log 1; an older one: planctl undo REV)\n'
     )
+    assert cli('undo', '2').err.endswith('(what was done: planctl log 1)\n')
     error = cli('undo', '2', '--json').error
     assert (error['code'], error['ids']) == ('undo_conflict', ['1'])
     assert cli.json('show')['items'][0]['content'] == 'theirs'
+
+
+def test_a_step_of_another_program_without_a_name_comes_back(cli: Cli) -> None:
+    fill(cli.folder / 'plan.db', 'one', 'two', 'three')
+    execute(cli, "UPDATE plan_items SET id = '' WHERE id = '2'")
+    cli.ok('edit', '1', '--content', 'first')
+    before = export(cli)
+    cli.ok('rm', '', '3')
+    cli.ok('undo')
+    assert export(cli) == before
+    assert [line.split('  ')[-1] for line in cli.ok('log').lines[-4:]] == [
+        "removed '' two",
+        'removed 3 three',
+        "undo 4: added '' two",
+        'undo 4: added 3 three',
+    ]
+    assert cli.json('log')['entries'][-2]['after']['content'] == 'two'
+
+
+@pytest.mark.parametrize('text', ['{oops', '[]', '{"id":"1"}', '{"id":"1","content":"x","status":"no"}'])
+def test_a_damaged_row_of_the_log_is_one_line_that_names_it(cli: Cli, text: str) -> None:
+    fill(cli.folder / 'plan.db', 'one')
+    cli.ok('edit', '1', '--content', 'mine')
+    execute(cli, f'UPDATE planctl_log SET "before" = \'{text}\' WHERE revision = 2')
+    read = [['log'], ['log', '--json']] if text in ('{oops', '[]') else []
+    for words in [['undo'], ['undo', '2', '--dry-run'], *read]:
+        outcome = cli(*words)
+        assert outcome.status == 5
+        assert 'what the log tells of revision 2 is damaged' in outcome.err
+        assert outcome.err.count('\n') == 1
+    assert cli('undo', '--json').error['code'] == 'damaged'
+    assert cli.json('show')['items'][0]['content'] == 'mine'
 
 
 # --- session ------------------------------------------------------------------------------------------------------
@@ -230,6 +273,7 @@ def test_a_removed_session_is_gone_and_comes_back(cli: Cli) -> None:
     assert cli.ok('add', 'three', '--session', 'a', '--quiet').out == '3\n'
     assert cli.json('show', '--session', 'a')['revision'] == 5
     assert cli('undo', '4', '--session', 'a', '--json').error['code'] == 'undo_conflict'
+    assert cli.ok('undo', '--session', 'a').out == 'undid 5: removed 3 · removed the session\n'
 
 
 @pytest.mark.parametrize('with_steps', [True, False])

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rule_helpers import NOW, do, ids, plan, step, to
 
 from planctl.change import Change
+from planctl.errors import DamagedStore
 from planctl.journal import (
     LogRow,
     dump_reply,
@@ -18,6 +20,7 @@ from planctl.journal import (
     log_rows,
     replay,
     replayed,
+    sides,
     step_of,
     step_record,
 )
@@ -144,6 +147,37 @@ def test_a_replayed_log_is_the_plan_in_its_order() -> None:
 def test_a_log_of_thousands_of_rows_is_replayed() -> None:
     change = do(plan(), *(Add('s') for _ in range(5_000)))
     assert replay(logged(change)) == change.after
+
+
+def test_a_step_with_an_empty_id_is_told_from_the_session() -> None:
+    added = LogRow(1, 0, '', NOW, 'other', 'write', None, '{"id":"","content":"x","behind":null}')
+    described = LogRow(2, 0, '', NOW, 'me', 'describe', '{"objective":""}', '{"objective":"win"}')
+    removed = LogRow(3, 0, '', NOW, 'me', 'remove', '{"id":"","content":"x","behind":null}', None)
+    assert [sides(row).of_session for row in (added, described, removed)] == [False, True, False]
+    assert replay([added, described]) == Plan(steps=(Step('', 'x'),), objective='win', revision=2)
+    assert replay([added, described, removed]) == Plan(objective='win', revision=3)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        None,
+        '',
+        '{oops',
+        '[' * 100_000,
+        'null',
+        '3',
+        '{"id":"a","content":3}',
+        '{"id":"a","content":"x","depends_on":"b"}',
+        '{"id":"a","content":"x","depends_on":[1]}',
+        '{"id":"a","content":"x","started_at":"now"}',
+        '{"id":"a"}',
+        '{"id":"a","content":"x","status":"unheard of"}',
+    ],
+)
+def test_a_damaged_row_names_its_revision(text: str | None) -> None:
+    with pytest.raises(DamagedStore, match='revision 7'):
+        replay([LogRow(7, 0, 'a', NOW, 'me', 'edit', None, text)])
 
 
 # --- Replies ----------------------------------------------------------------------------------------------------

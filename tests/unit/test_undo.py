@@ -12,7 +12,7 @@ from rule_helpers import to
 from planctl.change import Change
 from planctl.core import apply, drive, undo
 from planctl.errors import NotFound, OpenChildren, PlanctlError, RevisionNotFound, StoreUnavailable, UndoConflict
-from planctl.journal import LogRow
+from planctl.journal import LogRow, replay
 from planctl.operations import (
     Add,
     Claim,
@@ -28,7 +28,7 @@ from planctl.operations import (
     SetStatus,
     Undepend,
 )
-from planctl.plan import Plan, TaskStatus
+from planctl.plan import Plan, Step, TaskStatus
 from planctl.stores.base import restate
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -152,6 +152,61 @@ def test_a_lease_is_nothing_to_restore_and_nothing_to_lose(store: Store) -> None
     assert store.plan.step('3').lease == 110.0
     store.undo()
     assert store.plan.step('3').lease is None
+
+
+@pytest.mark.parametrize('note', ['no disk', None])
+def test_a_block_by_hand_outlives_the_undo_of_a_dependency(store: Store, note: str | None) -> None:
+    store.do(Add('Wait'))
+    store.do(to('block', '7', note=note))
+    blocked = store.content
+    store.do(Depend('7', '1'))
+    waiting = store.content
+    store.do(Undepend('7', '1'))
+    store.undo()
+    assert store.content == waiting
+    store.undo()
+    assert store.content == blocked
+    store.undo()
+    assert store.plan.step('7') == Step('7', 'Wait')
+
+
+def test_a_block_by_hand_whose_turn_had_come_outlives_it_too(store: Store) -> None:
+    store.do(to('done', '1'))
+    store.do(Add('Wait', depends_on=('1',)))
+    store.do(to('block', '7', note='no disk'))
+    blocked = store.content
+    store.do(Depend('7', '5'))
+    store.undo()
+    assert store.content == blocked
+
+
+def test_what_only_waited_is_free_when_nothing_is_left_to_wait_for(store: Store) -> None:
+    store.do(Add('Wait', depends_on=('1',), note='with care'))
+    store.do(Depend('7', '5'))
+    store.do(to('done', '1'), actor='bob')
+    assert store.plan.step('7').status is TaskStatus.blocked
+    store.undo()
+    assert store.plan.step('7') == Step('7', 'Wait', depends_on=('1',), note='with care')
+
+
+def test_a_step_with_an_empty_id_is_not_taken_for_the_session(store: Store) -> None:
+    def other(plan: Plan) -> Change:
+        return restate(plan, [*plan.steps[:2], Step('', 'Nameless'), *plan.steps[2:]])
+
+    drive(store.update(other, actor='other', label='write', now=60.0))
+    before = store.content
+    store.do(Describe('Other'), Edit('', 'Named'), Move('', before='1'))
+    store.undo()
+    assert store.content == before
+    # What is moved behind it comes back behind it, and not to the top.
+    store.do(Remove(''), Move('3', before='1'))
+    store.undo()
+    assert store.content == before
+    store.do(Edit('', 'Named'))
+    store.do(Remove(''), actor='bob')
+    with pytest.raises(UndoConflict, match=r"step '' .*revision"):
+        store.undo()
+    assert replay(store.rows).steps == tuple(replace(step, lease=None) for step in store.plan.steps)
 
 
 # --- Which one ----------------------------------------------------------------------------------------------------
