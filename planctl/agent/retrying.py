@@ -156,4 +156,3 @@ class RetryingModel(WrapperModel):
             raise error
         self._how.watch(Retried(attempt, self._how.retries, seconds, in_words(error)))
         await asyncio.sleep(seconds)
-

@@ -97,7 +97,7 @@ class Reading:
         return Snapshot(plan, seqs, tables, known=record is not None, settled=settled, unread=unread)
 
     def _session_fields(self, record: tuple[Any, ...]) -> dict[str, Any]:
-        fields = dict(zip(SESSION, record, strict=True))
+        fields: dict[str, Any] = dict(zip(SESSION, record, strict=True))
         kinds: tuple[Any, ...] = (int, int, str, str, str | None, float | int | None)
         if not all(isinstance(value, kind) for value, kind in zip(record, kinds, strict=True)):
             raise DamagedStore(f'{self._name}: what it says of session {self._session!r} cannot be read')

@@ -36,9 +36,7 @@ from planctl.operations import (
 
 IDS = st.sampled_from(['1', '2', '3', '4', '5', '6', 'a', 'b', 'nope'])
 MAYBE_ID = st.none() | IDS
-TEXTS = st.sampled_from(
-    ['do', 'test', 'ship', 'a\tb', ' ', '\x00\ud800', '日本 👩‍💻', 'it\'s "quoted" \\', 'x' * 300]
-)
+TEXTS = st.sampled_from(['do', 'test', 'ship', 'a\tb', ' ', '\x00\ud800', '日本 👩‍💻', 'it\'s "quoted" \\', 'x' * 300])
 STATUSES = st.sampled_from([*TaskStatus])
 WAITS = st.lists(IDS, max_size=2, unique=True).map(tuple)
 ACTORS = st.sampled_from(['me', 'you', 'half \ud800'])
