@@ -87,7 +87,7 @@ def test_an_agent_with_a_server(clone: Path) -> None:
 def test_four_workers_on_postgres(clone: Path, postgres_server: PostgresServer) -> None:  # noqa: F811
     done = shell(clone, command('--workers 4'), PLANCTL_DB=postgres_server.url)
     assert done.returncode == 0, done.stderr
-    assert 'finished: the plan is finished: 9 of 9 steps completed' in done.stderr
+    assert 'planctl: the plan is finished: 9 of 9 steps completed' in done.stderr
     log = shell(clone, 'planctl --session four-workers log', PLANCTL_DB=postgres_server.url).stdout
     assert {f'.{n}' for n in range(1, 5)} <= {m[-2:] for m in re.findall(r'executor:[0-9a-f]{8}\.\d', log)}
 
