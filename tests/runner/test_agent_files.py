@@ -30,12 +30,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             monkeypatch.delenv(name)
     path, modules = list(sys.path), set(sys.modules)
     # Whatever is installed here, these two are not.
-    monkeypatch.setitem(sys.modules, 'google', None)
-    monkeypatch.setitem(sys.modules, 'groq', None)
-    for part in ('google', 'groq'):
+    for package in ('google', 'groq'):
         # Another test may have used the provider, and what is imported already is not looked for.
-        for module in [name for name in sys.modules if name.startswith('pydantic_ai.') and part in name]:
-            monkeypatch.delitem(sys.modules, module)
+        for name in [*sys.modules]:
+            if name.startswith(f'{package}.') or (name.startswith('pydantic_ai.') and package in name):
+                monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, package, None)
     yield tmp_path
     sys.path[:] = path
     for name in set(sys.modules) - modules:
