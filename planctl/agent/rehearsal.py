@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -34,12 +35,12 @@ _KEPT = frozenset({'parts', 'usage', 'model_name', 'finish_reason', 'kind'})
 _PROVIDERS_OWN = frozenset({'signature', 'provider_details', 'provider_name', 'timestamp'})
 
 
-class Threaded:
+class Threaded(ABC):
     """A model that keeps apart who asks it, so that several who ask at once are played in any order."""
 
+    @abstractmethod
     def thread(self, name: str) -> Model:
         """Return the model for one that asks."""
-        raise NotImplementedError
 
 
 def threaded(model: Model, name: str) -> Model:
