@@ -212,8 +212,8 @@ def test_a_loop_that_is_closed_under_a_call_lets_the_store_go_on(tmp_path: Path)
     loop.close()
     lock.release()
     asyncio.run(asyncio.wait_for(apply_async(store, 'two'), 10))
-    assert names(store)[0] == 'one'
-    assert names(store)[-1] == 'two'
+    # Calls of different loops have no order: what nobody waits for may be stored before, after, or not at all.
+    assert [name for name in names(store) if name != 'never waited for'] == ['one', 'two']
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     call.close()
 
