@@ -1,7 +1,8 @@
 """The events of a run as JSON objects, for `planctl run --events`: what each line holds, and nothing of where it goes.
 
 Every object has `schema` (1), `event`, `at` (seconds since the epoch), `run` (eight hexadecimal digits; the plan's log
-has `planner:RUN` and `executor:RUN` as actors) and `session`. What else it has depends on `event`:
+has `planner:RUN` and `executor:RUN` as actors) and `session`. Where there are several executors, what one of them does or
+says has its number as `worker` (it writes as `executor:RUN.WORKER`). What else an object has depends on `event`:
 
 phase        a phase begins: `name` (`plan` or `execute`), `model`, `revision`, `counts`
 request      the model is asked: `number` in the phase, and used so far in the phase `input_tokens`, `output_tokens`,
@@ -28,6 +29,7 @@ from typing import Any
 
 from planctl.agent.outcome import Result, counts, number
 from planctl.agent.watch import (
+    AT_WORK,
     Answered,
     Decided,
     PhaseStarted,
@@ -91,7 +93,12 @@ class EventLog:
         self._put('plan', by=by, revision=change.after.revision, counts=counts(change.after), changes=changes)
 
     def _put(self, event: str, **fields: Any) -> None:
-        self._write({'schema': 1, 'event': event, 'at': round(self._clock(), 3), **self._head, **fields})
+        head = {'schema': 1, 'event': event, 'at': round(self._clock(), 3), **self._head}
+        worker = AT_WORK.get()
+        # That somebody else did something may be found out by a worker, and is not its doing.
+        if worker is not None and fields.get('by') != 'other':
+            head['worker'] = worker
+        self._write(head | fields)
 
 
 _ENVELOPE = ('schema', 'kind', 'session')

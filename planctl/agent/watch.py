@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias
@@ -13,6 +14,9 @@ from planctl.stores.adapter import StoreWrapper
 from planctl.stores.base import BaseStore, EditFunction, PlanStore
 
 PhaseName: TypeAlias = Literal['plan', 'execute']
+
+AT_WORK: ContextVar[int | None] = ContextVar('planctl_worker', default=None)
+"""Which of several executors is at work in this task and in those that it starts: what they tell is told by it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from planctl.agent.outcome import StopReason, settled
 from planctl.agent.own_step import OwnStepStore
 from planctl.agent.rehearsal import step_thread, threaded
 from planctl.agent.roles import worker_role
+from planctl.agent.watch import AT_WORK
 from planctl.change import Change
 from planctl.claims import session_held
 from planctl.core import apply
@@ -123,7 +124,7 @@ class _Crew:
 
     async def work(self) -> End:
         """Let all of them work until each has nothing to do, one fails, or a limit ends it for all."""
-        workers = [asyncio.create_task(self._worker(self._job.holder.worker(at + 1))) for at in range(self._count)]
+        workers = [asyncio.create_task(self._worker(at + 1)) for at in range(self._count)]
         try:
             await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
         finally:
@@ -150,7 +151,10 @@ class _Crew:
             return End(StopReason.stopped_early, f'the agent stopped early on step {ids}; {left(plan)}')
         return End(StopReason.waiting, describe_end(StopReason.waiting, plan))
 
-    async def _worker(self, owner: str) -> None:
+    async def _worker(self, number: int) -> None:
+        owner = self._job.holder.worker(number)
+        if self._count > 1:
+            AT_WORK.set(number)
         try:
             while self._end is None and (step_id := await self._take(owner)) is not None:
                 await self._work_on(step_id, owner)

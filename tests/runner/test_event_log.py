@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ from runner_helpers import Scripted, moving, running, stored, three_steps, write
 
 from planctl.agent import eventlog, job
 from planctl.agent.eventlog import EventLog
+from planctl.agent.runner import run
+from planctl.agent.spec import LoadedAgent
 from planctl.agent.watch import PlanSeen
 from planctl.core import apply
 from planctl.operations import Add, Move, Remove, SetStatus
@@ -45,7 +48,7 @@ def checked(lines: list[dict[str, Any]]) -> list[str]:
         kind = line['event']
         assert line['schema'] == 1
         if kind != 'result':
-            assert line.keys() == EVERYWHERE | FIELDS[kind], kind
+            assert line.keys() - {'worker'} == EVERYWHERE | FIELDS[kind], kind
         for change in line.get('changes', ()) if kind == 'plan' else ():
             assert change.keys() == CHANGE
             assert change['step'].keys() == STEP
@@ -60,7 +63,7 @@ def test_the_schema_names_every_event_and_every_field() -> None:
         if kind != 'answer':
             for field in fields:
                 assert f'`{field}`' in entry, (kind, field)
-    for field in CHANGE | STEP | EVERYWHERE:
+    for field in CHANGE | STEP | EVERYWHERE | {'worker'}:
         assert f'`{field}`' in words
 
 
@@ -134,12 +137,51 @@ async def test_what_others_do_is_told_with_what_became_of_each_step() -> None:
     }
 
 
+@pytest.mark.parametrize('workers', [1, 3])
+async def test_what_each_of_several_executors_does_has_its_number(workers: int) -> None:
+    from pydantic_ai import Agent
+
+    started = asyncio.Event()
+
+    async def together(messages: Any, info: Any) -> Any:
+        step_id = str(messages[0].parts).partition('Work on step ')[2].partition(',')[0]
+        if len(script.asked) == 1:
+            await apply(store, Add('by hand', id='x', depends_on=('1', '2', '3')))
+        if len(script.asked) == 3:
+            started.set()
+        await started.wait()
+        return moving('completed', step_id or 'x') if workers > 1 else moving('completed', '1', '2', '3', 'x')
+
+    if workers == 1:
+        started.set()
+    script = Scripted(together, together, together, together, 'done')
+    store = await three_steps()
+    lines: list[dict[str, Any]] = []
+    log = EventLog('0123abcd', 'default', lines.append, lambda: 0.0)
+    run_of = job.Job(store, LoadedAgent(Agent(script.model), 'test', None), job.Wanted(workers=workers), log)
+    log.finish(await run(run_of, planner=None, executor=script.model))
+    checked(lines)
+    told = {(line['event'], line.get('by')) for line in lines if 'worker' in line}
+    if workers == 1:
+        assert not told
+        return
+    # Whatever a worker does has a number, and nothing else has.
+    assert told == {(name, None) for name in ('request', 'answer', 'tool_call', 'tool_result')} | {('plan', 'run')}
+    done_by = [
+        (change['step']['id'], line['worker'], change['step']['status'])
+        for line in lines
+        if line['event'] == 'plan' and line['by'] == 'run'
+        for change in line['changes']
+    ]
+    assert {number for _, number, _ in done_by} == {1, 2, 3}
+    for step_id in '123':
+        assert len({number for found, number, status in done_by if found == step_id and status != 'pending'}) == 1
+
+
 # --- Other processes ------------------------------------------------------------------------------------------------
 
 
 async def test_what_others_do_is_seen_while_the_model_thinks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import asyncio
-
     monkeypatch.setattr(job, 'LOOK_OUT', 0.01)
     store = SqlitePlanStore(tmp_path / 'plan.db')
     await three_steps(store)
