@@ -5,6 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import is_not
 
 from planctl.plan import Plan, Problem, Progress, Step, TaskStatus, damage
 
@@ -128,14 +130,15 @@ def problems_left(plan: Plan, changes: Iterable[StepChange]) -> tuple[Problem, .
 def difference(before: Sequence[Step], after: Sequence[Step]) -> tuple[StepChange, ...]:
     """Return what turned the steps `before` into the steps `after`, with the fewest moved; linear when order holds."""
     changes: list[StepChange] = []
-    same = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new:
-            if old.id != new.id:
-                break
-            if old != new:
-                changes.append(StepChange(old, new))
-        same += 1
+    same = min(len(before), len(after))
+    # Most steps are the very same object, and are passed over in C.
+    for at in compress(range(same), map(is_not, before, after)):
+        old, new = before[at], after[at]
+        if old.id != new.id:
+            same = at
+            break
+        if old != new:
+            changes.append(StepChange(old, new))
     if same < len(before) or same < len(after):
         changes.extend(_rearranged(before[same:], after[same:], after[same - 1].id if same else None))
     return tuple(changes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from planctl.errors import BlankText, DuplicateId, InputError
 from planctl.markdown import STEPS, MarkedStep, is_marked, read_bullets, read_marked, render_markdown
 from planctl.operations import Describe, Draft, Note, Operation, Replace
-from planctl.plan import Plan, Step, fingerprint, next_id_after
+from planctl.plan import Plan, Step, next_id_after
 from planctl.text import MARKS, WORDS, tree_order
 
 HELP = (
@@ -77,9 +77,9 @@ def edited(shown: Sheet, text: str, plan: Plan) -> list[Operation]:
     ids = _ids(now.steps, shown, plan)
     _refuse_loose_ends(now.steps, ids, shown)
     drafts = [_draft(step, ids, at, shown) for at, step in enumerate(now.steps)]
-    base = {step.id: fingerprint(step) for _, step in shown.rows}
+    base = {step.id: step.fingerprint for _, step in shown.rows}
     others = {} if shown.root is None else {step.id: step for step in plan.steps if step.id not in base}
-    base |= {step_id: fingerprint(step) for step_id, step in others.items()}
+    base |= {step_id: step.fingerprint for step_id, step in others.items()}
     operations.append(Replace(tuple(_ordered(drafts, others, shown, plan)), tuple(base.items())))
     operations.extend(_notes(now.steps, ids, shown))
     return operations

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from planctl.errors import DamagedStep, InvalidId, InvalidName, StepNotFound
 from planctl.sanitize import clean, has_control
@@ -32,8 +33,15 @@ STATUSES: Mapping[str, TaskStatus] = {status.value: status for status in TaskSta
 """Status by name. A look-up here costs a tenth of `TaskStatus(name)`, which counts when 1,000 rows are read."""
 
 
+class _Marked:
+    """Room for a fingerprint that is no field: it is never compared, pickled or written as JSON."""
+
+    __slots__ = ('_fingerprint',)
+    _fingerprint: str
+
+
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(_Marked):
     """One step of a plan. Times are seconds since the epoch, UTC.
 
     Only a step in progress has an owner, a lease and a start. A lease without end is `None`: the step is worked on,
@@ -55,6 +63,20 @@ class Step:
     def resolved(self) -> bool:
         """Whether the step is completed or cancelled."""
         return self.status is _COMPLETED or self.status is _CANCELLED
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that tells later whether, and in which fields, a step differs from what was shown of this one.
+
+        Its parts, one for each of `SHOWN_FIELDS`, are joined by dots: the status itself, of the other fields a digest,
+        nothing for an empty one. Two steps with equal fingerprints read the same. Made once.
+        """
+        try:
+            return self._fingerprint
+        except AttributeError:
+            made = '.'.join(field_marks(self))
+            object.__setattr__(self, '_fingerprint', made)
+            return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +130,16 @@ class Progress:
         return self.open == 0 and self.total > 0 and self.completed == 0
 
 
-class _Indexed:
-    """Room for an index that is no field: it is never compared, pickled or written as JSON."""
+class _Derived:
+    """Room for what is made of the steps and is no field: it is never compared, pickled or written as JSON."""
 
-    __slots__ = ('_index',)
-    _index: dict[str, Step]
+    __slots__ = ('_index', '_progress')
+    _index: Mapping[str, Step]
+    _progress: Progress
 
 
 @dataclass(frozen=True, slots=True)
-class Plan(_Indexed):
+class Plan(_Derived):
     """One session's plan: everything that is stored of it, in one snapshot.
 
     `revision` grows by one with each transaction that changed something; 0 was never written. `next_id` is the id
@@ -159,8 +182,19 @@ class Plan(_Indexed):
 
     @property
     def progress(self) -> Progress:
-        """Count the steps by status."""
-        return progress(self.steps)
+        """How many steps stand where, counted once."""
+        try:
+            return self._progress
+        except AttributeError:
+            counts = progress(self.steps)
+            object.__setattr__(self, '_progress', counts)
+            return counts
+
+    def with_steps(self, steps: Mapping[str, Step], **fields: Any) -> Plan:
+        """Return the plan with these steps, in the order of the mapping, and other fields; the mapping is kept."""
+        plan = replace(self, steps=tuple(steps.values()), **fields)
+        object.__setattr__(plan, '_index', steps)
+        return plan
 
 
 def damage(problems: Sequence[Problem]) -> DamagedStep:
@@ -221,15 +255,6 @@ def next_id_after(next_id: int, ids: Iterable[str]) -> int:
         if step_id.isdecimal() and step_id.isascii() and len(step_id) <= 6 and (step_id[0] != '0' or step_id == '0'):
             next_id = max(next_id, int(step_id) + 1)
     return next_id
-
-
-def fingerprint(step: Step) -> str:
-    """Return a short text that tells later whether, and in which fields, a step differs from what was shown of it.
-
-    Its parts, one for each of `SHOWN_FIELDS`, are joined by dots: the status itself, of the other fields a digest,
-    nothing for an empty one. Two steps with equal fingerprints read the same.
-    """
-    return '.'.join(field_marks(step))
 
 
 SHOWN_FIELDS = ('content', 'status', 'active_form', 'parent_id', 'depends_on', 'note')

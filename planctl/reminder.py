@@ -7,13 +7,14 @@ its line, behind the mark and the id.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
+from operator import is_not
 
 from planctl.claims import held
 from planctl.operations import Draft
-from planctl.plan import Plan, Step, TaskStatus, fingerprint
+from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import ready
 from planctl.sanitize import clean, shown
 from planctl.text import MARKS, progress_line, tree_order
@@ -64,20 +65,20 @@ def remind(
     *,
     tools: Mapping[str, str] = TOOLS,
     known: Mapping[str, str] | None = None,
+    last: Sequence[Step] = (),
     actor: str | None = None,
     now: float = 0.0,
-    mark: Callable[[Step], str] = fingerprint,
 ) -> Reminder:
     """Return the reminder of a plan, without its opening tag and with its closing one.
 
     `tools` maps the names of the registered plan tools to what the model calls them. `known` is what the reader knew
     after the last reminder and its own operations since; whatever differs was done by somebody else and is marked.
-    `now` is in seconds since the epoch; it says whose leases still run. `mark` is `fingerprint`, or one that remembers.
-    Near-linear in the size of the plan.
+    `last` are the steps of the plan that the last reminder was made of: what is still the same object there is known.
+    `now` is in seconds since the epoch; it says whose leases still run. Near-linear in the size of the plan.
     """
     if not plan.steps:
         return Reminder(gone=tuple(known or ()))
-    prints, marks = _news(plan, known, mark)
+    prints, marks = _news(plan, known, last)
     progress = plan.progress
     lines = _Lines(plan, marks, actor, now)
     factor = 1 if 'read_plan' in tools else WITHOUT_READING
@@ -88,32 +89,32 @@ def remind(
     if open_count:
         reading = tools.get('read_plan')
         text.append((LEFT_OUT_READ if reading else LEFT_OUT).format(count=open_count, tool=reading))
-    gone = [step_id for step_id in known or () if step_id not in plan.index]
+    removed = known.keys() - plan.index.keys() if known else ()
+    gone = [step_id for step_id in known or () if step_id in removed] if removed else []
     if gone:
         text.append(REMOVED.format(ids=_few(gone, 120)))
     text.append(progress_line(progress))
     updating = next((tools[name] for name in tools if name.startswith('update_')), tools.get('write_plan'))
     if progress.open and updating:
         text.append(KEEP_CURRENT.format(tool=updating))
-    listed = {step.id: '' if step.resolved and step.id not in marks else mark(step) for step in chosen}
+    listed = {step.id: '' if step.resolved and step.id not in marks else step.fingerprint for step in chosen}
     rest = tuple((step_id, known_as) for step_id, known_as in prints.items() if step_id not in listed)
     return Reminder('\n'.join(text) + CLOSING, tuple(listed.items()), rest, tuple(gone))
 
 
-def _news(
-    plan: Plan, known: Mapping[str, str] | None, mark: Callable[[Step], str]
-) -> tuple[dict[str, str], dict[str, str]]:
+def _news(plan: Plan, known: Mapping[str, str] | None, last: Sequence[Step]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the fingerprints that are not known (empty for a step long resolved), and the marks of what others did."""
     prints: dict[str, str] = {}
     marks: dict[str, str] = {}
-    before_of: Callable[[str], str | None] = (known or {}).get
-    for step in plan.steps:
-        before = before_of(step.id)
+    before_of = (known or {}).get
+    # Compared in C: of a large plan hardly anything changes from one request to the next.
+    for step in (*compress(plan.steps, map(is_not, plan.steps, last)), *plan.steps[len(last) :]):
+        before: str | None = before_of(step.id)
         if not before and step.resolved:
             if before is None:
                 prints[step.id] = ''
             continue
-        current = mark(step)
+        current = step.fingerprint
         if before == current:
             if step.resolved:
                 prints[step.id] = ''
@@ -201,12 +202,13 @@ _MARGIN = 17
 
 def _choose(plan: Plan, lines: _Lines, max_lines: int, max_characters: int) -> list[Step]:
     """Return the steps to list, in plan order; those furthest from being available are left out first."""
-    candidates = [step for step in plan.steps if not step.resolved or step.id in lines.marks]
-    if len(candidates) <= max_lines and sum(len(lines.of(step)) + _MARGIN for step in candidates) <= max_characters:
-        return candidates
+    if plan.progress.open <= max_lines:
+        wanted = [step for step in plan.steps if not step.resolved or step.id in lines.marks]
+        if len(wanted) <= max_lines and sum(len(lines.of(step)) + _MARGIN for step in wanted) <= max_characters:
+            return wanted
     chosen: set[str] = set()
     missed = 0
-    for step in _nearest(candidates, lines):
+    for step in _nearest(lines):
         if len(chosen) == max_lines or missed == max_lines:
             break
         size = len(lines.of(step)) + _MARGIN
@@ -215,31 +217,32 @@ def _choose(plan: Plan, lines: _Lines, max_lines: int, max_characters: int) -> l
             max_characters -= size
         else:
             missed += 1
-    return [step for step in candidates if step.id in chosen]
+    return [step for step in plan.steps if step.id in chosen]
 
 
-def _nearest(candidates: Sequence[Step], lines: _Lines) -> Iterator[Step]:
-    """Yield the steps once each: in progress, touched by others, available, then by distance; within that in order."""
+def _nearest(lines: _Lines) -> Iterator[Step]:
+    """Yield steps to list, each once: in progress, touched by others, available, by distance; within that in order."""
+    plan = lines.plan
     can_start: set[str] = set()
 
     def leaves() -> Iterator[Step]:
-        for entry in ready(lines.plan, lines.actor, lines.now):
+        for entry in ready(plan, lines.actor, lines.now):
             can_start.add(entry.step.id)
             if not entry.open_children:
                 yield entry.step
 
     yielded: set[str] = set()
     first = (
-        (step for step in candidates if step.status is TaskStatus.in_progress),
-        (step for step in candidates if step.id in lines.marks),
+        (step for step in plan.steps if step.status is TaskStatus.in_progress) if plan.progress.in_progress else (),
+        (plan.index[step_id] for step_id in lines.marks),
         leaves(),
     )
     for step in chain.from_iterable(first):
         if step.id not in yielded:
             yielded.add(step.id)
             yield step
-    distance = _distances(lines.plan, can_start)
-    rest = (step for step in candidates if step.id not in yielded)
+    distance = _distances(plan, can_start)
+    rest = (step for step in plan.steps if not step.resolved and step.id not in yielded)
     yield from sorted(rest, key=lambda step: distance.get(step.id, 0.0))
 
 

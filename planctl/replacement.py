@@ -11,7 +11,7 @@ from planctl.errors import DuplicateId, EmptyReplacement
 from planctl.judgement import Judgement, listed, storable
 from planctl.matching import match
 from planctl.operations import Draft, Replace
-from planctl.plan import SHOWN_FIELDS, Step, TaskStatus, check_id, field_marks, fingerprint
+from planctl.plan import SHOWN_FIELDS, Step, TaskStatus, check_id, field_marks
 from planctl.sanitize import clean
 from planctl.working import Working
 
@@ -88,7 +88,7 @@ class _Replacement:
 
     def _is_kept(self, step: Step) -> bool:
         """Whether a step that was left out stays: it is open and the writer never saw it as it is."""
-        return self.base is not None and not step.resolved and self.base.get(step.id) != fingerprint(step)
+        return self.base is not None and not step.resolved and self.base.get(step.id) != step.fingerprint
 
     def _repeats(self, at: int, shown: Sequence[str]) -> bool:
         """Whether an item states nothing but what was shown of its step."""
@@ -154,7 +154,7 @@ class _Replacement:
     def _merge(self, step: Step, stated: dict[str, Any]) -> None:
         """Take out of `stated` what the writer only repeats; remark on what another changed, or both did."""
         stored = self.stored[step.id]
-        if not stated or self.base is None or (stored is step and self.base.get(step.id) == fingerprint(step)):
+        if not stated or self.base is None or (stored is step and self.base.get(step.id) == step.fingerprint):
             return
         shown = self.shown.get(step.id, _UNSEEN)
         current, theirs, own = (field_marks(each) for each in (step, stored, replace(step, **stated)))

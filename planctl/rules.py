@@ -40,7 +40,7 @@ from planctl.operations import (
     SetStatus,
     Undepend,
 )
-from planctl.plan import Plan, Step, TaskStatus, check_id, progress
+from planctl.plan import Plan, Step, TaskStatus, check_id
 from planctl.sanitize import clean, clean_block
 from planctl.settling import settle as settle
 from planctl.settling import settling
@@ -66,12 +66,11 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
     _judge(judgement)
     for settled in list(settling(work, judgement.requested)):
         work.put(settled)
-    steps = tuple(work.steps.values())
-    changes = difference(plan.steps, steps)
+    changes = difference(plan.steps, tuple(work.steps.values()))
     remarks = (*judgement.remarks, *_closing_remarks(judgement))
     fields = {name: value for name, value in judgement.session.items() if value != getattr(plan, name)}
     if not changes and not fields:
-        return Change(plan, plan, remarks=remarks, progress=progress(steps))
+        return Change(plan, plan, remarks=remarks, progress=plan.progress)
     # Who holds the session and how long a lease runs is kept, but it is no change of the plan.
     counts = fields.keys() - {'owner', 'lease'} or any(not _only_lease(change) for change in changes)
     revision = plan.revision + 1 if counts else plan.revision
@@ -79,8 +78,8 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
         fields.setdefault('removed', False)
     if plan.problems:
         fields['problems'] = left(judgement)
-    after = replace(plan, steps=steps, revision=revision, next_id=work.next_id, **fields)
-    return Change(plan, after, changes, remarks, progress(steps))
+    after = plan.with_steps(work.steps, revision=revision, next_id=work.next_id, **fields)
+    return Change(plan, after, changes, remarks, after.progress)
 
 
 def _only_lease(change: StepChange) -> bool:

@@ -24,9 +24,9 @@ def settling(work: Working, given: Container[str] = ()) -> Iterator[Step]:
     were given a status in this transaction. A note is kept: nobody said anything new.
     """
     steps = work.steps
-    for step in steps.values():
+    # Written out, for every step of the plan passes here in every transaction.
+    for step in [s for s in steps.values() if s.depends_on or s.status is _BLOCKED or s.parent_id is not None]:
         waits = lost = False
-        # Written out, for every step of the plan passes here in every transaction.
         for on in step.depends_on:
             other = steps.get(on)
             if other is None:

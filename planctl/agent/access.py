@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planctl.agent.answers import Applied, Refusal, View, applied, refusal, startable, whole
+from planctl.agent.seen import Seen
 from planctl.change import Change
 from planctl.core import apply, label_of, read
 from planctl.errors import PlanctlError, StorageError
 from planctl.journal import log_rows, replay
 from planctl.operations import Operation, Replace
-from planctl.plan import Plan, Step
+from planctl.plan import Plan
 from planctl.reminder import remind, restated
 from planctl.stores.base import BaseStore, PlanStore
 
@@ -24,18 +25,19 @@ async def view(
     actor: str,
     tools: Mapping[str, str],
     known: Mapping[str, str] | None,
-    mark: Callable[[Step], str],
+    seen: Seen,
 ) -> View:
     """Read the plan and return a text about it: `reminder`, `available`, `tree` or `flat`. Raises `StorageError`."""
     plan = await read(store)
     match what:
         case 'reminder':
-            reminder = remind(plan, tools=tools, known=known, actor=actor, now=time.time(), mark=mark)
+            reminder = remind(plan, tools=tools, known=known, last=seen.last, actor=actor, now=time.time())
+            seen.look(plan.steps)
             return View(reminder.text, reminder.shown, reminder.rest, reminder.gone)
         case 'available':
             return startable(plan, actor)
         case _:
-            return whole(plan, tree=what == 'tree', mark=mark)
+            return whole(plan, tree=what == 'tree')
 
 
 async def perform(

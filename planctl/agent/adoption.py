@@ -9,7 +9,7 @@ from enum import Enum
 from planctl.change import Change, difference
 from planctl.errors import Refused
 from planctl.operations import Add, Move, Operation, Remove
-from planctl.plan import Plan, Step, TaskStatus, fingerprint, next_id_after
+from planctl.plan import Plan, Step, TaskStatus, next_id_after
 from planctl.stores.adapter import StoreWrapper
 from planctl.stores.base import BaseStore, EditFunction
 from planctl.stores.memory import InMemoryPlanStore
@@ -189,7 +189,7 @@ def cleared(plan: Plan, base: Plan, *, keep_resolved: bool = False) -> Iterable[
         known = base.get(step.id)
         if known is None or (keep_resolved and step.resolved):
             continue
-        if step.resolved or fingerprint(step) == fingerprint(known):
+        if step.resolved or step.fingerprint == known.fingerprint:
             going.add(step.id)
     order = [step for _, step in tree_order(plan.steps)]
     for step in order:

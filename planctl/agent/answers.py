@@ -6,14 +6,14 @@ A durable engine records these, so they hold the difference and the words, never
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from planctl.agent import prompts
 from planctl.change import Change, Remark, StepChange
 from planctl.errors import PlanctlError
 from planctl.operations import Operation, Replace
-from planctl.plan import Plan, Progress, Step, fingerprint
+from planctl.plan import Plan, Progress, Step
 from planctl.readiness import available
 from planctl.text import render_tree, step_line
 
@@ -100,11 +100,8 @@ def refusal(error: PlanctlError, plan: Plan | None) -> Refusal:
 # --- Reading ----------------------------------------------------------------------------------------------------
 
 
-def whole(plan: Plan, *, tree: bool = True, mark: Callable[[Step], str] = fingerprint) -> View:
-    """Return every step with its whole text, as an indented list or as a flat one that says what belongs to what.
-
-    `mark` is `fingerprint`, or one that remembers.
-    """
+def whole(plan: Plan, *, tree: bool = True) -> View:
+    """Return every step with its whole text, as an indented list or as a flat one that says what belongs to what."""
     if not plan.steps:
         return View(prompts.EMPTY)
     if tree:
@@ -112,7 +109,7 @@ def whole(plan: Plan, *, tree: bool = True, mark: Callable[[Step], str] = finger
     else:
         lines = [_flat(plan, step) for step in plan.steps]
         text = '\n'.join([*lines, render_tree(plan).rpartition('\n')[2]])
-    return View(text, tuple((step.id, mark(step)) for step in plan.steps))
+    return View(text, tuple((step.id, step.fingerprint) for step in plan.steps))
 
 
 def _flat(plan: Plan, step: Step) -> str:
@@ -132,5 +129,5 @@ def startable(plan: Plan, actor: str) -> View:
     if len(ready) > len(listed):
         lines.append(prompts.AND_MORE.format(count=len(ready) - len(listed)))
     return View(
-        '\n'.join([prompts.AVAILABLE, *lines]), tuple((entry.step.id, fingerprint(entry.step)) for entry in listed)
+        '\n'.join([prompts.AVAILABLE, *lines]), tuple((entry.step.id, entry.step.fingerprint) for entry in listed)
     )

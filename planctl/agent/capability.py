@@ -22,11 +22,11 @@ from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
 from planctl.agent.run import Call, Run, current_call
+from planctl.agent.seen import Seen
 from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefix_of, two_plans, unwrapped
 from planctl.agent.tail import reminded
 from planctl.agent.toolset import PlanningToolset, names_of
 from planctl.operations import Operation, Replace
-from planctl.plan import fingerprint
 from planctl.stores.base import BaseStore, PlanStore
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -258,7 +258,7 @@ class Planning(AbstractCapability[AgentDepsT]):
                 if self.store is None and self.store_resolver is None:
                     await catch_up(run.store, outcome, actor=run.actor)
                 run.seen.did(outcome.steps)
-                run.seen.tell((step.id, fingerprint(step)) for step in outcome.named)
+                run.seen.tell((step.id, step.fingerprint) for step in outcome.named)
                 if outcome.steps and (call := current_call.get()) is not None and call.planning is self:
                     call.changes.append(outcome.steps)
         return outcome
@@ -277,9 +277,9 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     @durable_operation('read')
     async def _read(self, ctx: RunContext[Any], what: str, tools: dict[str, str], known: dict[str, str] | None) -> View:
-        mark = self._run.seen.mark if self._run is not None else fingerprint
+        seen = self._run.seen if self._run is not None else Seen()
         store, actor = self.resolve_store(ctx), self._actor_of(ctx)
-        return await view(store, what, actor=actor, tools=tools, known=known, mark=mark)
+        return await view(store, what, actor=actor, tools=tools, known=known, seen=seen)
 
     @durable_operation('apply')
     async def _apply(self, ctx: RunContext[Any], operations: list[Operation], key: str | None) -> Applied | Refusal:

@@ -25,7 +25,7 @@ from planctl.change import Change
 from planctl.core import Request, apply
 from planctl.errors import PlanctlError, StorageError, Unsupported
 from planctl.operations import Describe
-from planctl.plan import Plan, fingerprint
+from planctl.plan import Plan
 from planctl.stores.base import BaseStore
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Halt:
 
 
 def _state_of(plan: Plan) -> int:
-    return hash(tuple((step.id, fingerprint(step)) for step in plan.steps))
+    return hash(tuple((step.id, step.fingerprint) for step in plan.steps))
 
 
 class Pace:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 
 from planctl.change import StepChange
-from planctl.plan import Step, fingerprint
+from planctl.plan import Step
 
 
 @dataclass(slots=True)
@@ -23,14 +23,14 @@ class Seen:
     _reminder: dict[str, str] = field(default_factory=dict[str, str])
     _answers: dict[str, str] = field(default_factory=dict[str, str])
     _messages: int = 0
-    _marks: dict[str, tuple[Step, str]] = field(default_factory=dict[str, tuple[Step, str]])
+    last: tuple[Step, ...] = ()
+    """The steps of the plan that the last reminder was made of, for `planctl.reminder.remind`."""
 
-    def mark(self, step: Step) -> str:
-        """Return the step's `fingerprint`; for the very same object as last time without making it again."""
-        last = self._marks.get(step.id)
-        if last is None or last[0] is not step:
-            last = self._marks[step.id] = (step, fingerprint(step))
-        return last[1]
+    _looked_at: tuple[Step, ...] = ()
+
+    def look(self, steps: tuple[Step, ...]) -> None:
+        """Note the steps that a reminder is made of; they count once it is shown. A recorded one was made of none."""
+        self._looked_at = steps
 
     def remind(
         self,
@@ -41,6 +41,7 @@ class Seen:
         messages: int,
     ) -> None:
         """Note what a request showed. Fewer `messages` than before: earlier answers were cut away."""
+        self.last, self._looked_at = self._looked_at, ()
         self._reminder = dict(shown)
         known = self.known = self.known or {}
         for step_id in gone:
@@ -71,7 +72,7 @@ class Seen:
         for change in changes:
             before, after = change.before, change.after
             if before is None and after is not None:
-                self._answers[after.id] = fingerprint(after)
+                self._answers[after.id] = after.fingerprint
                 if self.known is not None:
                     self.known[after.id] = self._answers[after.id]
                 continue
@@ -80,8 +81,8 @@ class Seen:
             for steps in maps:
                 if after is None:
                     steps.pop(before.id, None)
-                elif before.id in steps and steps[before.id] in ('', fingerprint(before)):
-                    steps[before.id] = fingerprint(after)
+                elif before.id in steps and steps[before.id] in ('', before.fingerprint):
+                    steps[before.id] = after.fingerprint
 
     def base(self) -> tuple[tuple[str, str], ...] | None:
         """Return what the model has seen, or `None` when it is never shown the plan."""

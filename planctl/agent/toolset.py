@@ -55,6 +55,8 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
             # On the schema, so that it also holds where an engine rebuilds the tool from its definition.
             cast(Any, tool.function_schema).validator = LenientValidator()
             self.add_tool(tool)
+        self._own = dict(self.tools)
+        self._listed: dict[tuple[int, bool], dict[str, ToolsetTool[AgentDepsT]]] = {}
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
         """Return this toolset where the capability brought it, else a copy with a plan of this run's own."""
@@ -64,10 +66,18 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools, each running alone only where their order could not be kept otherwise."""
+        barrier = needs_barrier(ctx, self.capability)
+        known = self._listed.get((ctx.max_retries, barrier))
+        # Nothing else makes a difference to our own tools, and they are asked for with each request.
+        if known is not None and self.tools == self._own:
+            return dict(known)
         tools = await super().get_tools(ctx)
-        if not needs_barrier(ctx, self.capability):
-            return tools
-        return {name: replace(tool, tool_def=replace(tool.tool_def, sequential=True)) for name, tool in tools.items()}
+        if barrier:
+            tools = {
+                name: replace(tool, tool_def=replace(tool.tool_def, sequential=True)) for name, tool in tools.items()
+            }
+        self._listed[ctx.max_retries, barrier] = tools
+        return dict(tools)
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]

@@ -9,7 +9,7 @@ from planctl.agent.seen import Seen
 from planctl.change import difference
 from planctl.core import apply
 from planctl.operations import Add, Edit, Remove, SetStatus
-from planctl.plan import Step, TaskStatus, fingerprint
+from planctl.plan import Step, TaskStatus
 
 
 async def meanwhile(store, items, *operations, **options) -> tuple[str, Script]:
@@ -111,7 +111,7 @@ A, B = Step('a', 'one'), Step('b', 'two')
 
 
 def marks(*steps: Step) -> list[tuple[str, str]]:
-    return [(step.id, fingerprint(step)) for step in steps]
+    return [(step.id, step.fingerprint) for step in steps]
 
 
 def base(seen: Seen) -> dict[str, str]:
@@ -164,8 +164,12 @@ def test_a_newer_reminder_beats_an_older_answer():
     assert base(seen) == dict(marks(changed))
 
 
-def test_a_fingerprint_is_made_once_for_an_object():
+def test_what_a_reminder_was_made_of_counts_once_it_was_shown():
     seen = Seen()
-    assert seen.mark(A) is seen.mark(A)
-    assert seen.mark(Step('a', 'other')) == fingerprint(Step('a', 'other'))
-    assert seen.mark(A) == fingerprint(A)
+    seen.look((A,))
+    assert seen.last == ()
+    seen.remind(marks(A), messages=1)
+    assert seen.last == (A,)
+    # From a record: nothing was looked at.
+    seen.remind(marks(A), messages=2)
+    assert seen.last == ()

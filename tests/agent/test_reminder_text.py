@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planctl.operations import Draft
-from planctl.plan import Plan, Step, TaskStatus, fingerprint
+from planctl.plan import Plan, Step, TaskStatus
 from planctl.reminder import CLOSING, MAX_CHARACTERS, OPENING, remind, restated
 from planctl.sanitize import clean
 
@@ -195,8 +195,38 @@ def test_what_is_known_already_is_not_told_again():
     after = plan(*before.steps[:-2], replace(before.steps[-2], status=TaskStatus.completed))
     later = remind(after, known=known(before))
     assert (later.rest, later.gone) == ((), ('299',))
-    assert dict(later.shown)['298'] == fingerprint(after.steps[-1])
+    assert dict(later.shown)['298'] == after.steps[-1].fingerprint
     assert remind(plan(), known=known(after)).gone == tuple(str(n) for n in range(299))
+
+
+@given(
+    changes=st.lists(
+        st.tuples(st.sampled_from(('status', 'text', 'add', 'insert', 'remove', 'swap')), st.integers(0, 9)), max_size=8
+    ),
+    statuses=st.lists(st.sampled_from(TaskStatus), min_size=2, max_size=60),
+)
+@settings(deadline=None)
+def test_passing_over_what_is_the_same_object_changes_nothing(changes, statuses):
+    before = plan(*(Step(str(n), f'text {n}', status) for n, status in enumerate(statuses)))
+    steps = [*before.steps]
+    for what, at in changes:
+        at %= len(steps)
+        match what:
+            case 'status':
+                steps[at] = replace(steps[at], status=TaskStatus.completed)
+            case 'text':
+                steps[at] = replace(steps[at], content='changed')
+            case 'add' | 'insert':
+                new = Step(f'n{len(steps)}', 'new')
+                if new.id not in {step.id for step in steps}:
+                    steps.insert(len(steps) if what == 'add' else at, new)
+            case 'remove' if len(steps) > 1:
+                del steps[at]
+            case _:
+                steps[at], steps[-1] = steps[-1], steps[at]
+    after = plan(*steps)
+    reader = known(before)
+    assert remind(after, known=reader, last=before.steps) == remind(after, known=reader)
 
 
 def test_a_first_request_marks_nothing():

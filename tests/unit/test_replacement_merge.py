@@ -10,7 +10,7 @@ from rule_helpers import do, ids, plan, statuses, step, to
 from planctl.change import Change
 from planctl.errors import EmptyReplacement, OpenChildren, StepNotFound
 from planctl.operations import Add, Depend, Draft, Edit, Move, Note, Operation, Remove, Replace, Undepend
-from planctl.plan import Plan, TaskStatus, fingerprint
+from planctl.plan import Plan, TaskStatus
 
 DONE, TODO, DOING, CANCELLED = (
     TaskStatus.completed,
@@ -24,7 +24,7 @@ AS_SHOWN = (Draft('A', id='a'), Draft('B', id='b'), Draft('C', id='c'))
 
 
 def base_of(shown: Plan) -> tuple[tuple[str, str], ...]:
-    return tuple((one.id, fingerprint(one)) for one in shown.steps)
+    return tuple((one.id, one.fingerprint) for one in shown.steps)
 
 
 def write(since: Plan, *items: Draft, shown: Plan = SHOWN, plain: bool = False) -> Change:
@@ -304,6 +304,6 @@ def test_a_fingerprint_tells_which_field_changed() -> None:
         5: step('a', on='b', under='p', active_form='f', note=''),
     }
     for field, other in changed.items():
-        pairs = list(zip(fingerprint(original).split('.'), fingerprint(other).split('.'), strict=True))
+        pairs = list(zip(original.fingerprint.split('.'), other.fingerprint.split('.'), strict=True))
         assert [at for at, (one, two) in enumerate(pairs) if one != two] == [field]
-    assert fingerprint(original) == fingerprint(step('a', on='b', under='p', active_form='f', note='n', owner='w'))
+    assert original.fingerprint == step('a', on='b', under='p', active_form='f', note='n', owner='w').fingerprint

@@ -30,7 +30,7 @@ from planctl.operations import (
     SetStatus,
     Undepend,
 )
-from planctl.plan import Plan, Step, TaskStatus, fingerprint
+from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
 from planctl.rules import apply, settle
 
@@ -330,7 +330,7 @@ def test_whatever_is_stored_can_be_restated(plan: Plan, with_base: bool) -> None
         Draft(step.content, step.id, step.status, step.active_form, step.parent_id or '', step.depends_on)
         for step in plan.steps
     )
-    base = tuple((step.id, fingerprint(step)) for step in plan.steps) if with_base else None
+    base = tuple((step.id, step.fingerprint) for step in plan.steps) if with_base else None
     after = apply(plan, [Replace(items, base=base)], actor='me', now=1.0).after
     assert after.steps == settle(plan).steps
 

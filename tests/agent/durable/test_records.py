@@ -18,6 +18,7 @@ from planctl.agent.access import perform, view
 from planctl.agent.answers import Applied, Refusal, View
 from planctl.agent.arguments import operations_of
 from planctl.agent.mode import mode_of
+from planctl.agent.seen import Seen
 from planctl.operations import (
     Add,
     Claim,
@@ -36,7 +37,7 @@ from planctl.operations import (
     SetStatus,
     Undepend,
 )
-from planctl.plan import Step, TaskStatus, fingerprint
+from planctl.plan import Step, TaskStatus
 
 GIVEN: list[Operation] = [
     Add('a'),
@@ -74,7 +75,7 @@ async def results() -> list[Any]:
     ]
     found: list[Any] = [await perform(store, requested, actor='me', key=None) for requested in requests]
     for what in ('reminder', 'available', 'tree', 'flat'):
-        found += [await view(store, what, actor='me', tools={}, known={'gone': ''}, mark=fingerprint)]
+        found += [await view(store, what, actor='me', tools={}, known={'gone': ''}, seen=Seen())]
     return found
 
 
