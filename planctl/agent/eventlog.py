@@ -1,8 +1,8 @@
 """The events of a run as JSON objects, for `planctl run --events`: what each line holds, and nothing of where it goes.
 
 Every object has `schema` (1), `event`, `at` (seconds since the epoch), `run` (eight hexadecimal digits; the plan's log
-has `planner:RUN` and `executor:RUN` as actors) and `session`. Where there are several executors, what one of them does or
-says has its number as `worker` (it writes as `executor:RUN.WORKER`). What else an object has depends on `event`:
+has `planner:RUN` and `executor:RUN` as actors) and `session`. What one of several executors does or says has its number
+as `worker` (its actor is `executor:RUN.WORKER`). What else an object has depends on `event`:
 
 phase        a phase begins: `name` (`plan` or `execute`), `model`, `revision`, `counts`
 request      the model is asked: `number` in the phase, and used so far in the phase `input_tokens`, `output_tokens`,
