@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from cli_helpers import Cli, process
@@ -13,16 +12,8 @@ from servers import Place, place, postgres_server, valkey_server
 __all__ = ['place', 'postgres_server', 'valkey_server']
 
 
-def url_of(place: Place) -> str:
-    """Return a URL of the test's own room on the server."""
-    if place.kind == 'redis':
-        return f'{place.url}?prefix={place.room}'
-    mark = '&' if '?' in place.url else '?'
-    return f'{place.url}{mark}options={quote(f"-csearch_path={place.room}")}'
-
-
 def test_every_command_works_on_a_server(cli: Cli, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv('PLANCTL_DB', url_of(place))
+    monkeypatch.setenv('PLANCTL_DB', place.db)
     assert cli('show', '--json').error['code'] == 'session_not_found'
     assert cli.ok('add', 'Build').err == ''
     cli.ok('add', 'Test', '--depends-on', '1')
@@ -53,7 +44,7 @@ def test_a_plan_on_a_server_can_be_watched(cli: Cli, place: Place) -> None:
 
     from cli_helpers import environment
 
-    url = url_of(place)
+    url = place.db
     command = subprocess.Popen(
         [sys.executable, '-m', 'planctl', 'show', '--watch', '--check', '--db', url],
         cwd=cli.folder,
@@ -133,9 +124,9 @@ def test_a_file_does_not_pay_for_servers(folder: Path) -> None:
 
 def test_what_is_refused_on_a_server_with_a_password_ends_in_one_line_without_it(cli: Cli, place: Place) -> None:
     # The servers of the tests let everybody in: a password that nobody asked for is shown no more than another.
-    scheme, _, rest = url_of(place).partition('://')
+    scheme, _, rest = place.db.partition('://')
     login, at, where = rest.rpartition('@')
-    url = url_of(place)
+    url = place.db
     if place.kind != 'redis':
         url = f'{scheme}://{login.partition(":")[0] or "postgres"}:s3cr3t{at or "@"}{where}'
     for words in (['show'], ['show', '9', '--json']):

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -103,6 +103,14 @@ class Place:
     kind: str
     url: str
     room: str
+
+    @property
+    def db(self) -> str:
+        """The URL of this room, as `--db` takes it."""
+        if self.kind == 'redis':
+            return f'{self.url}?prefix={self.room}'
+        mark = '&' if '?' in self.url else '?'
+        return f'{self.url}{mark}options={quote(f"-csearch_path={self.room}")}'
 
     @asynccontextmanager
     async def connect(self, **options: Any) -> AsyncIterator[Any]:

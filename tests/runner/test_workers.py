@@ -3,115 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import signal
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from process_helpers import AGENT, environment, planctl, started, until
+from process_helpers import planctl
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo
 from runner_helpers import Scripted, lines, moving, statuses, stored
-from servers import Place, postgres, postgres_server, valkey, valkey_server  # noqa: F401
+from servers import postgres, postgres_server, valkey, valkey_server  # noqa: F401
+from worker_helpers import COUNT, assigned, diligent, forty, opened, worked_exactly_once, working
 
 from planctl.agent.job import Job, Stop, Wanted
 from planctl.agent.lease import Holder, session_lease
 from planctl.agent.limits import Limits
 from planctl.agent.offline import offline_model
-from planctl.agent.outcome import Result, StopReason
+from planctl.agent.outcome import StopReason
 from planctl.agent.own_step import OwnStepStore
-from planctl.agent.runner import help_out, run
+from planctl.agent.runner import run
 from planctl.agent.spec import LoadedAgent
 from planctl.agent.watch import RunEvent, ToolReturned
-from planctl.agent.workers import STOPPED_EARLY, Lease
+from planctl.agent.workers import STOPPED_EARLY
 from planctl.core import apply, log
 from planctl.errors import LostClaim, NotFound, Refused, SpecError
 from planctl.operations import Add, Claim, Describe, SetStatus
-from planctl.plan import Plan, TaskStatus
-from planctl.stores.base import BaseStore
+from planctl.plan import TaskStatus
 from planctl.stores.memory import InMemoryPlanStore
-from planctl.stores.sqlite import SqlitePlanStore
-
-COUNT = 40
-SHORT = Lease(1.0, 0.25)
-
-
-async def forty(store: BaseStore, more: str = '') -> None:
-    """Forty steps; each but the first two waits for one or two before it."""
-    steps = [Add(f'step {n}{more}', id=str(n), depends_on=_needs(n)) for n in range(1, COUNT + 1)]
-    await apply(store, Describe(objective='count to forty'), *steps)
-
-
-def _needs(n: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(m) for m in (n // 2, n - 3) if m > 0))
-
-
-def assigned(messages: list[ModelMessage]) -> str:
-    """The step that a worker was given."""
-    match = re.search(r'Work on step (\S+), and on no other:', str(messages[0].parts))
-    assert match is not None
-    return match[1]
-
-
-def diligent(messages: list[ModelMessage], info: AgentInfo) -> Any:
-    return moving('completed', assigned(messages))
-
-
-async def working(
-    store: BaseStore,
-    model: Scripted,
-    workers: int = 4,
-    *,
-    helps: bool = False,
-    lease: Lease | None = None,
-    events: list[RunEvent] | None = None,
-    stop: Stop | None = None,
-    agent: Agent[Any, Any] | None = None,
-    **wanted: Any,
-) -> Result:
-    loaded = LoadedAgent(agent or Agent(model.model), 'test', None)
-    seen: list[RunEvent] = [] if events is None else events
-    job = Job(store, loaded, Wanted(workers=workers, helps=helps, **wanted), seen.append)
-    if helps:
-        return await help_out(job, model.model, stop, lease=lease)
-    return await run(job, planner=None, executor=model.model, stop=stop)
-
-
-async def worked_exactly_once(store: BaseStore) -> Counter[str]:
-    """Assert that each step was taken and completed once, after what it waits for; return who took how many."""
-    taken: dict[str, int] = {}
-    completed: dict[str, int] = {}
-    by: Counter[str] = Counter()
-    for at, row in enumerate(await log(store)):
-        for name, found in (('in_progress', taken), ('completed', completed)):
-            if row.after is not None and f'"{name}"' in row.after:
-                assert row.id not in found, f'{row.id} is {name} twice'
-                found[row.id] = at
-                if name == 'in_progress':
-                    by[row.actor] += 1
-    assert len(taken) == len(completed) == COUNT
-    for n in range(1, COUNT + 1):
-        assert all(completed[need] < taken[str(n)] for need in _needs(n))
-    return by
-
-
-@asynccontextmanager
-async def opened(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[BaseStore]:
-    if kind == 'sqlite':
-        yield SqlitePlanStore(tmp_path / 'plan.db', session='s')
-    elif kind == 'memory':
-        yield InMemoryPlanStore(session='s')
-    else:
-        place: Place = request.getfixturevalue(kind)
-        async with place.open('s') as store:
-            yield store
 
 
 @pytest.mark.parametrize('kind', ['memory', 'sqlite', 'postgres', 'valkey'])
@@ -297,92 +217,6 @@ async def test_the_steps_of_the_workers_of_a_dead_run_are_taken_back_at_once() -
     await apply(store, Claim(str(dead), 60.0, scope='session'), Claim(dead.worker(2), 60.0, '1'))
     result = await asyncio.wait_for(working(store, Scripted(diligent), 2), 10)
     assert result.stop_reason is StopReason.finished
-
-
-# --- Processes ------------------------------------------------------------------------------------------------------
-
-
-async def test_processes_share_forty_steps(tmp_path: Path) -> None:
-    store = SqlitePlanStore(tmp_path / 'plan.db', session='s')
-    # Long enough that the first of the processes does not do it all while the others start.
-    await forty(store, ' `sleep 0.3`')
-    (tmp_path / 'agents.py').write_text(AGENT, encoding='utf-8')
-    words = ('--db', 'plan.db', '--session', 's', '--agent', 'agents:agent', '--quiet')
-    with (
-        started(tmp_path, *words, '--workers', '2') as leading,
-        started(tmp_path, *words, '--worker') as one,
-        started(tmp_path, *words, '--worker', '--workers', '2') as two,
-    ):
-        ended = [await asyncio.to_thread(process.communicate, timeout=60) for process in (leading, one, two)]
-        assert [process.returncode for process in (leading, one, two)] == [0, 0, 0], ended
-    assert len({actor.partition('.')[0] for actor in await worked_exactly_once(store)}) >= 2
-
-
-@contextmanager
-def slow_worker(folder: Path, seconds: float, every: float) -> Iterator[subprocess.Popen[str]]:
-    script = Path(__file__).with_name('worker_process.py')
-    process = subprocess.Popen(
-        [sys.executable, str(script), 'plan.db', str(seconds), str(every)],
-        cwd=folder,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        until((folder / 'working').exists)
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-async def _others(store: BaseStore) -> Plan:
-    result = await asyncio.wait_for(working(store, Scripted(diligent), 2, helps=True, lease=SHORT), 20)
-    assert result.stop_reason is StopReason.finished
-    return result.plan
-
-
-async def _completions(store: BaseStore) -> list[tuple[str, str]]:
-    return [(row.id, row.actor) for row in await log(store) if row.after and '"completed"' in row.after]
-
-
-async def test_the_step_of_one_that_was_killed_is_finished_by_another(tmp_path: Path) -> None:
-    store = await stored(Add('one'), Add('two'), store=SqlitePlanStore(tmp_path / 'plan.db', session='s'))
-    with slow_worker(tmp_path, 1.0, 0.25) as worker:
-        held = (await store.read()).step('1')
-        assert held.status is TaskStatus.in_progress
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-        plan = await _others(store)
-    assert statuses(plan) == {'1': 'completed', '2': 'completed'}
-    assert all(actor != held.owner for _, actor in await _completions(store))
-
-
-@pytest.mark.parametrize('every', [0.25, 60.0], ids=['renewing', 'before it renews'])
-async def test_one_that_wakes_after_its_lease_cannot_complete_the_step(every: float, tmp_path: Path) -> None:
-    store = await stored(Add('one'), Add('two'), store=SqlitePlanStore(tmp_path / 'plan.db', session='s'))
-    with slow_worker(tmp_path, 1.0, every) as worker:
-        worker.send_signal(signal.SIGSTOP)
-        late = (await store.read()).step('1').owner
-        while True:
-            try:
-                await apply(store, Claim('second', 60.0, '1'))
-                break
-            except LostClaim:
-                await asyncio.sleep(0.02)
-        (tmp_path / 'go').touch()
-        worker.send_signal(signal.SIGCONT)
-        # It wakes, is refused, and goes on with the step that nobody has.
-        while (await store.read()).step('2').status is not TaskStatus.completed:
-            await asyncio.sleep(0.02)
-        first = (await store.read()).step('1')
-        assert (first.status, first.owner) == (TaskStatus.in_progress, 'second')
-        await apply(store, SetStatus('1', TaskStatus.completed), actor='second')
-        out, err = await asyncio.to_thread(worker.communicate, timeout=30)
-        assert (worker.returncode, err) == (0, '')
-    assert out.splitlines()[-1] == 'finished the plan is finished: 2 of 2 steps completed'
-    assert await _completions(store) == [('2', late), ('1', 'second')]
 
 
 def test_a_worker_has_nothing_to_do_with_planning(tmp_path: Path) -> None:

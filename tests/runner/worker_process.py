@@ -1,13 +1,19 @@
-"""One worker in a process of its own, with a short lease: `worker_process.py DATABASE SECONDS EVERY`.
+"""Workers in processes of their own, with a short lease, forked from one that has imported everything.
 
-Its tool begins a step, says so in the file `working`, and returns when there is a file `go`. Then the model completes
-the step, in the same breath.
+Of each line on stdin one thing is done and one number written: `{"start": [FOLDER, DATABASE, SECONDS, EVERY]}` starts a
+worker (its process id), `{"wait": ID}` waits for it to end (its exit status).
+
+The tool of a worker begins a step, says so in the file `working`, and returns when there is a file `go`. Then the model
+completes the step, in the same breath. What the run says goes to the file `said`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import sys
+import traceback
 from pathlib import Path
 
 from pydantic_ai import Agent
@@ -19,9 +25,12 @@ from planctl.agent.runner import help_out
 from planctl.agent.spec import LoadedAgent
 from planctl.agent.watch import RunEvent, Said
 from planctl.agent.workers import Lease
+from planctl.locate import locate
+from planctl.stores.base import BaseStore
+from planctl.stores.opening import open_store
 from planctl.stores.sqlite import SqlitePlanStore
 
-WORKING, GO = Path('working'), Path('go')
+WORKING, GO, SAID = Path('working'), Path('go'), Path('said')
 
 
 async def slow(step_id: str) -> str:
@@ -46,8 +55,8 @@ def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def say(text: str) -> None:
-    sys.stdout.write(f'{text}\n')
-    sys.stdout.flush()
+    with SAID.open('a') as file:
+        file.write(f'{text}\n')
 
 
 def tell(event: RunEvent) -> None:
@@ -55,14 +64,40 @@ def tell(event: RunEvent) -> None:
         say(event.text)
 
 
-async def main(database: str, seconds: float, every: float) -> None:
+async def work(database: str, lease: Lease) -> None:
+    if '://' not in database:
+        await work_on(SqlitePlanStore(database, session='s'), lease)
+        return
+    async with open_store(locate(database), 's') as store:
+        await work_on(store, lease)
+
+
+async def work_on(store: BaseStore, lease: Lease) -> None:
     model = FunctionModel(respond, model_name='slow')
     agent = Agent(model)
     agent.tool_plain(slow, sequential=True)
-    job = Job(SqlitePlanStore(database, session='s'), LoadedAgent(agent, 'slow', model), Wanted(helps=True), tell)
-    result = await help_out(job, model, lease=Lease(seconds, every))
+    result = await help_out(Job(store, LoadedAgent(agent, 'slow', model), Wanted(helps=True), tell), model, lease=lease)
     say(f'{result.stop_reason.value} {result.message}')
 
 
+def start(folder: str, database: str, seconds: float, every: float) -> int:
+    if pid := os.fork():
+        return pid
+    try:
+        os.chdir(folder)
+        asyncio.run(work(database, Lease(seconds, every)))
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
 if __name__ == '__main__':
-    asyncio.run(main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3])))
+    for line in sys.stdin:
+        order = json.loads(line)
+        if 'start' in order:
+            number = start(*order['start'])
+        else:
+            number = os.waitstatus_to_exitcode(os.waitpid(order['wait'], 0)[1])
+        sys.stdout.write(f'{number}\n')
+        sys.stdout.flush()
