@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
 from planctl.errors import DamagedStore, DatabaseNotFound, InputError, StorageError, StoreUnavailable
+from planctl.stores.disks import is_full, on_network
 from planctl.stores.sqlite_locks import holder
 
 T = TypeVar('T')
@@ -19,12 +20,6 @@ T = TypeVar('T')
 Journal: TypeAlias = Literal['wal', 'delete']
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
-# WAL needs memory that all processes share, which these do not give, or not between machines.
-_NETWORK = (
-    *('9p', 'afs', 'beegfs', 'ceph', 'cifs', 'drvfs', 'gfs2', 'gpfs', 'lustre', 'nfs', 'nfs4', 'ocfs2', 'prl_fs'),
-    *('smb3', 'smbfs', 'vboxsf', 'virtiofs'),
-    *('fuse.gcsfuse', 'fuse.glusterfs', 'fuse.rclone', 'fuse.s3fs', 'fuse.sshfs'),
-)
 
 
 class Patience:
@@ -83,7 +78,7 @@ def explained(path: str, wait: float) -> Generator[None]:
 
 
 def _meaning(error: sqlite3.Error, path: str, wait: float) -> StorageError:
-    code = getattr(error, 'sqlite_errorcode', sqlite3.SQLITE_ERROR) & 0xFF
+    code = _code(error)
     if code in _BUSY:
         return StoreUnavailable(
             f'{path} is locked: after {wait:g} s it is still held by {holder(path)}',
@@ -97,11 +92,16 @@ def _meaning(error: sqlite3.Error, path: str, wait: float) -> StorageError:
         return StorageError(f'{path} is read-only: the file or its folder cannot be written')
     if code == sqlite3.SQLITE_CANTOPEN:
         return StorageError(f'{path} cannot be opened: {_why_not_opened(path)}')
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and is_full(os.path.dirname(path))):
         return StorageError(f'{path} cannot be written: the disk is full')
     if code == sqlite3.SQLITE_ERROR:
         return DamagedStore(f'{path} has tables that are not those of a plan ({error})')
     return StorageError(f'{path}: {error}')
+
+
+def _code(error: BaseException) -> int:
+    """Return the kind of SQLite's error."""
+    return getattr(error, 'sqlite_errorcode', sqlite3.SQLITE_ERROR) & 0xFF
 
 
 def _why_not_opened(path: str) -> str:
@@ -153,25 +153,28 @@ def read_from(path: str, patience: Patience, work: Callable[[sqlite3.Connection]
 
     `DatabaseNotFound` when the file is not there, `DamagedStore` when it is no database.
     """
+    refused = False
     while True:
         before = _beside(path) if _inspect(path) else None
         if before is None:
             raise DatabaseNotFound(f'there is no database at {path}')
         immutable = False
-        if before.wal:
-            # Somebody writes, or was killed: with `rw` our close could do their clearing up.
-            connection = _connect(path, 'mode=ro', patience)
-        elif before.journal or (os.access(path, os.W_OK) and os.access(os.path.dirname(path), os.W_OK)):
-            # The last to close takes away what it put beside the file; a connection for reading alone would leave it.
-            connection = _connect(path, 'mode=rw', patience, 'PRAGMA query_only = 1')
-        else:
-            # Nobody writes, and we may not put anything beside it. SQLite then looks at no lock, so we look twice.
+        if (refused and is_blank(f'{path}-wal')) or not (before.wal or before.journal or _can_put_beside(path)):
+            # Nobody writes, and we cannot put anything beside it. SQLite then looks at no lock, so we look twice.
             immutable = True
             connection = _connect(path, 'mode=ro&immutable=1', patience)
+        elif before.wal:
+            # Somebody writes, or was killed: with `rw` our close could do their clearing up.
+            connection = _connect(path, 'mode=ro', patience)
+        else:
+            # The last to close takes away what it put beside the file; a connection for reading alone would leave it.
+            connection = _connect(path, 'mode=rw', patience, 'PRAGMA query_only = 1')
         try:
             found = patience.attempt(lambda connection=connection: work(connection))
-        except (sqlite3.Error, StorageError):
-            if not immutable or before == _beside(path):
+        except (sqlite3.Error, StorageError) as error:
+            if not immutable and not refused and _code(error) == sqlite3.SQLITE_IOERR:
+                refused = True  # A disk that is full, by a quota for one.
+            elif not immutable or before == _beside(path):
                 raise
         else:
             if not immutable or before == _beside(path):
@@ -181,6 +184,12 @@ def read_from(path: str, patience: Patience, work: Callable[[sqlite3.Connection]
         if patience.over:
             raise StoreUnavailable(f'{path} is being written to all the time')
         patience.pause()
+
+
+def _can_put_beside(path: str) -> bool:
+    """Whether a connection can make the files that SQLite wants beside a database, and take them away again."""
+    folder = os.path.dirname(path)
+    return os.access(path, os.W_OK) and os.access(folder, os.W_OK) and not is_full(folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,20 +324,3 @@ def _inspect(path: str) -> bool:
     if 0 < found.st_size < 512:  # The smallest page; SQLite takes a file of a few bytes for an empty one.
         raise DamagedStore(f'{path} is not a SQLite database')
     return True
-
-
-def on_network(folder: str, mounts: str = '/proc/self/mountinfo') -> bool:
-    """Return whether the folder is on a file system of another machine, as far as Linux tells."""
-    if folder.startswith('\\\\'):
-        return True
-    try:
-        device = os.stat(folder).st_dev
-        with open(mounts, encoding='utf-8', errors='replace') as lines:
-            number = f'{os.major(device)}:{os.minor(device)}'
-            for line in lines:
-                mount, _, kind = line.partition(' - ')
-                if mount.split(' ', 3)[2] == number:
-                    return kind.split(' ', 1)[0] in _NETWORK
-    except (OSError, AttributeError, IndexError):
-        pass
-    return False

@@ -197,6 +197,30 @@ def test_a_disk_that_fills_up_keeps_what_was_stored(tmp_path: Path) -> None:
         subprocess.run(['umount', str(disk)], check=True)
 
 
+# No file can grow by a byte, as on a disk that is full; `is_full` is whether the file system tells of it.
+NO_ROOM = """
+import os, resource, sys
+from planctl.core import drive, read
+from planctl.stores import sqlite_open
+from planctl.stores.sqlite_file import SqliteFile
+sqlite_open.is_full = lambda folder: sys.argv[2] == 'told'
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+print(len(drive(read(SqliteFile(sys.argv[1]))).steps), *sorted(os.listdir(os.path.dirname(sys.argv[1]))), flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='needs a limit to the size of files')
+@pytest.mark.parametrize('told', ['told', 'not told'])
+def test_a_plan_is_read_where_nothing_can_be_put_beside_it(told: str, path: Path) -> None:
+    command = [sys.executable, '-c', NO_ROOM, str(path), told]
+    # What comes out goes through a pipe, which has no limit.
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.stdout.split()[:2] == ['4', 'plan.db'], done.stderr
+    if told == 'told':
+        assert done.stdout.split() == ['4', 'plan.db']
+    goes_on(path)
+
+
 # --- The file under our feet ----------------------------------------------------------------------------------
 
 

@@ -28,6 +28,7 @@ from planctl.errors import (
 )
 from planctl.operations import Add, Describe, Edit, Move, Remove, Replace, SetStatus
 from planctl.stores import sqlite_open
+from planctl.stores.disks import on_network
 from planctl.stores.sqlite_file import SqliteFile
 from planctl.stores.sqlite_tables import SCHEMA
 
@@ -377,8 +378,8 @@ def test_a_network_file_system_is_recognised(tmp_path: Path) -> None:
     line = f'36 35 {os.major(device)}:{os.minor(device)} / /mnt rw,noatime shared:1 - KIND server:/x rw\n'
     for kind, expected in (('nfs4', True), ('fuse.sshfs', True), ('ext4', False), ('tmpfs', False)):
         mounts.write_text('35 1 0:999 / / rw - nfs4 a b\n' + line.replace('KIND', kind))
-        assert sqlite_open.on_network(str(tmp_path), str(mounts)) is expected
-    assert not sqlite_open.on_network(str(tmp_path), str(tmp_path / 'nothing'))
+        assert on_network(str(tmp_path), str(mounts)) is expected
+    assert not on_network(str(tmp_path), str(tmp_path / 'nothing'))
 
 
 def test_a_new_database_on_a_network_file_system_keeps_a_rollback_journal(
