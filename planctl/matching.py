@@ -22,7 +22,7 @@ class Match:
 
 
 def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step], shown: Mapping[str, str]) -> Match:
-    """Match by id, then by equal text in order among the steps not yet matched. `shown` has marks of texts by id.
+    """Match by id, then by equal text in order among the steps not yet matched. `shown` has fingerprints by id.
 
     Where id and exact text point at two stored steps, the text decides: a model that numbers its list anew would
     otherwise rewrite every step. A step whose text another changed is also known by the text that the writer saw.
@@ -34,7 +34,9 @@ def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step
             found.stored[at] = step_id
     taken = set(found.stored.values())
     stored_texts = _Texts((clean(step.content), step_id) for step_id, step in steps.items() if step_id not in taken)
-    seen_texts = _Texts((mark, step_id) for step_id, mark in shown.items() if step_id in steps and step_id not in taken)
+    seen_texts = _Texts(
+        (_text_of(mark), step_id) for step_id, mark in shown.items() if step_id not in taken and step_id in steps
+    )
 
     def take(at: int) -> str | None:
         step_id = stored_texts.take(texts[at], taken) or seen_texts.take(text_mark(texts[at]), taken)
@@ -52,7 +54,8 @@ def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step
     for at in range(len(items)):
         if at not in found.stored:
             take(at)
-    _find_lost(found, items, texts, {step_id: mark for step_id, mark in shown.items() if step_id not in steps})
+    gone = shown.keys() - steps.keys()
+    _find_lost(found, items, texts, {step_id: mark for step_id, mark in shown.items() if mark and step_id in gone})
     return found
 
 
@@ -64,14 +67,20 @@ def _find_lost(found: Match, items: Sequence[Draft], texts: Sequence[str], gone:
         if (step_id := items[at].id) is not None and step_id in gone:
             found.lost[at] = step_id
     taken = set(found.lost.values())
-    marks = _Texts((mark, step_id) for step_id, mark in gone.items())
+    marks = _Texts((_text_of(mark), step_id) for step_id, mark in gone.items())
     for at in rest:
         if at not in found.lost and (step_id := marks.take(text_mark(texts[at]), taken)) is not None:
             found.lost[at] = step_id
 
 
 def _reads(step: Step, text: str, mark: str | None) -> bool:
-    return clean(step.content) == text or (mark is not None and mark == text_mark(text))
+    if text in (step.content, clean(step.content)):
+        return True
+    return mark is not None and _text_of(mark) == text_mark(text)
+
+
+def _text_of(fingerprint: str) -> str:
+    return fingerprint.partition('.')[0]
 
 
 class _Texts:

@@ -296,10 +296,11 @@ def restated(plan: Plan, items: Iterable[Draft]) -> tuple[Draft, ...]:
 
 
 def _whole(plan: Plan, item: Draft) -> Draft:
-    text = clean(item.content)
-    is_cut = text.endswith(CUT)
-    if not is_cut and '&lt;' not in text and '\\u' not in text:
+    text = item.content
+    if CUT not in text and '&lt;' not in text and '\\u' not in text:
         return item
+    text = clean(text)
+    is_cut = text.endswith(CUT)
     step = plan.get(item.id) if item.id is not None else None
     if step is None or not _restates(text, step, is_cut):
         matches = [other for other in plan.steps if _restates(text, other, is_cut)]

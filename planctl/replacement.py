@@ -53,8 +53,6 @@ class _Replacement:
         self.texts = [storable(item.content) for item in operation.items]
         self.plain = operation.plain
         self.base = None if operation.base is None else dict(operation.base)
-        parts = {step_id: mark.split('.') for step_id, mark in (operation.base or ())}
-        self.shown = {step_id: marks for step_id, marks in parts.items() if len(marks) == len(SHOWN_FIELDS)}
         self.ids: dict[int, str] = {}
         self.fresh: set[str] = set()
         self.aliases: dict[str, str | None] = {}
@@ -63,7 +61,7 @@ class _Replacement:
     def carry_out(self) -> None:
         """Match, drop what falls out, put the items in their order, and remark on all that was not asked for."""
         work = self.work
-        found = match(self.items, self.texts, work.steps, {step_id: marks[0] for step_id, marks in self.shown.items()})
+        found = match(self.items, self.texts, work.steps, self.base or {})
         restated = set(found.stored.values())
         kept = [step.id for step in work.steps.values() if step.id not in restated and self._is_kept(step)]
         staying = restated.union(kept)
@@ -74,7 +72,7 @@ class _Replacement:
             self._remark('identified_by_text', given, taken)
         stored_order = list(work.steps)
         work.drop(gone)
-        deleted = {at for at, step_id in found.lost.items() if self._repeats(at, self.shown[step_id])}
+        deleted = {at for at, step_id in found.lost.items() if self._repeats(at, self._shown(step_id))}
         self._remark('stays_deleted', *(found.lost[at] for at in sorted(deleted)))
         self._identify(found.stored | {at: step_id for at, step_id in found.lost.items() if at not in deleted}, deleted)
         for at in self.ids:
@@ -89,6 +87,11 @@ class _Replacement:
     def _is_kept(self, step: Step) -> bool:
         """Whether a step that was left out stays: it is open and the writer never saw it as it is."""
         return self.base is not None and not step.resolved and self.base.get(step.id) != step.fingerprint
+
+    def _shown(self, step_id: str) -> list[str]:
+        """Return the marks of the step's fields as the writer was shown them; of a resolved one only that it is."""
+        marks = (self.base or {}).get(step_id, '').split('.')
+        return marks if len(marks) == len(SHOWN_FIELDS) else _UNSEEN
 
     def _repeats(self, at: int, shown: Sequence[str]) -> bool:
         """Whether an item states nothing but what was shown of its step."""
@@ -125,6 +128,8 @@ class _Replacement:
         step_id, item = self.ids[at], self.items[at]
         step = self.work.steps[step_id]
         is_new = step_id in self.fresh
+        if not is_new and self._restates(item, self.texts[at], step):
+            return
         stated = _stated(item, self.texts[at], self.aliases)
         if not is_new:
             stated = self._meant(step, stated)
@@ -136,12 +141,23 @@ class _Replacement:
         if is_new or status is not step.status or item.status is TaskStatus.in_progress:
             self.judgement.move(self.work.steps[step_id], status)
 
+    @staticmethod
+    def _restates(item: Draft, text: str, step: Step) -> bool:
+        """Whether an item says no more than the text and the status that its step has: most items of most writes."""
+        return (
+            text == step.content
+            and (item.status is None or (item.status is step.status and item.status is not TaskStatus.in_progress))
+            and item.active_form is None
+            and item.parent_id is None
+            and item.depends_on is None
+        )
+
     def _meant(self, step: Step, stated: dict[str, Any]) -> dict[str, Any]:
         """Return what an item states of a step that stays and that differs from how it reads."""
         meant = {name: value for name, value in stated.items() if value != getattr(step, name)}
         for name in ('content', 'active_form'):
             # Text of another program reads as it would be stored: to restate it is no change.
-            if meant.get(name) == clean(getattr(step, name)):
+            if name in meant and meant[name] == clean(getattr(step, name)):
                 del meant[name]
         if self.plain:
             # The writer knows nothing of these, so that it cannot mean to change them.
@@ -156,7 +172,7 @@ class _Replacement:
         stored = self.stored[step.id]
         if not stated or self.base is None or (stored is step and self.base.get(step.id) == step.fingerprint):
             return
-        shown = self.shown.get(step.id, _UNSEEN)
+        shown = self._shown(step.id)
         current, theirs, own = (field_marks(each) for each in (step, stored, replace(step, **stated)))
         for at, name in enumerate(SHOWN_FIELDS):
             if name not in stated or own[at] == current[at]:

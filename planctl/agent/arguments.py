@@ -51,7 +51,7 @@ class LenientValidator:
         """Return the object, or what is wrong with it below `MALFORMED`."""
         if input is None:
             return {}
-        return cast(dict[str, Any], input) if isinstance(input, dict) else {MALFORMED: _kind(input)}
+        return cast('dict[str, Any]', input) if isinstance(input, dict) else {MALFORMED: _kind(input)}
 
 
 def operations_of(tool: str, arguments: Mapping[str, Any], mode: Mode) -> tuple[Operation, ...]:
@@ -60,7 +60,7 @@ def operations_of(tool: str, arguments: Mapping[str, Any], mode: Mode) -> tuple[
     match tool:
         case 'write_plan':
             items, fields = _list(given.get('items'), 'items'), mode.item_fields
-            drafts = tuple(_draft(item, f'items[{at}]', mode, fields) for at, item in enumerate(items))
+            drafts = tuple([_draft(item, f'items[{at}]', mode, fields) for at, item in enumerate(items)])
             return (Replace(drafts, plain=not mode.subtasks),)
         case 'add_task':
             return (Add(_text(given, 'content'), active_form=_text(given, 'active_form', '')),)
@@ -130,15 +130,15 @@ def _draft(value: Any, where: str, mode: Mode, fields: Sequence[str]) -> Draft:
     item = _object(value, where, fields)
     _refuse_unknown(where, item, fields, mode)
     _require(where, item, ('content',), fields)
-    status = item.get('status')
-    parent_id, depends_on = item.get('parent_id'), item.get('depends_on')
+    step_id, status, active_form = item.get('id'), item.get('status'), item.get('active_form')
+    parent_id, depends_on = (item.get('parent_id'), item.get('depends_on')) if mode.subtasks else (None, None)
     return Draft(
-        content=_text(item, 'content', where=where),
-        id=_id(item, 'id', where=where) if item.get('id') not in (None, '') else None,
-        status=None if status is None else _status(status, f'{where}.status', mode),
-        active_form=None if item.get('active_form') is None else _text(item, 'active_form', where=where),
-        parent_id=None if parent_id is None or not mode.subtasks else _id(item, 'parent_id', where=where, empty=True),
-        depends_on=None if depends_on is None or not mode.subtasks else _ids(depends_on, f'{where}.depends_on'),
+        _text(item, 'content', where=where),
+        None if step_id is None or step_id == '' else _id(item, 'id', where=where),
+        None if status is None else _status(status, f'{where}.status', mode),
+        None if active_form is None else _text(item, 'active_form', where=where),
+        None if parent_id is None else _id(item, 'parent_id', where=where, empty=True),
+        None if depends_on is None else _ids(depends_on, f'{where}.depends_on'),
     )
 
 
@@ -225,17 +225,19 @@ def _list(value: Any, name: str) -> list[Any]:
     if isinstance(value, dict):
         return [cast(object, value)]
     if isinstance(value, (list, tuple)):
-        return list(cast(Sequence[Any], value))
+        return list(cast('Sequence[Any]', value))
     raise BadArguments(prompts.WRONG_TYPE.format(name=name, expected='a list', got=_kind(value)))
 
 
 def _object(value: Any, where: str, fields: Sequence[str]) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return cast('dict[str, Any]', value)
     expected = f'an object with: {", ".join(fields)}'
     if isinstance(value, str):
         value = _from_json(value, where, expected)
     if not isinstance(value, dict):
         raise BadArguments(prompts.WRONG_TYPE.format(name=where, expected=expected, got=_kind(value)))
-    return cast(dict[str, Any], value)
+    return cast('dict[str, Any]', value)
 
 
 def _from_json(text: str, name: str, expected: str) -> Any:

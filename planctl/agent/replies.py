@@ -162,23 +162,21 @@ def id_list(ids: Iterable[str]) -> str:
     """Return ids in their order; four or more consecutive numbers become a range, and a long list is cut."""
     parts: list[str] = []
     run: list[str] = []
+    expected = None
 
     def end() -> None:
         parts.extend([f'{run[0]} to {run[-1]}'] if len(run) >= 4 else run)
         run.clear()
 
     for step_id in ids:
-        if run and not (step_id.isdecimal() and run[-1].isdecimal() and _follows(run[-1], step_id)):
+        if step_id != expected:
             end()
         run.append(step_id)
+        expected = str(int(step_id) + 1) if len(step_id) < 10 and step_id.isdecimal() else None
     end()
     if len(parts) > MAX_IDS:
         return f'{", ".join(parts[:MAX_IDS])} and more'
     return ', '.join(parts)
-
-
-def _follows(before: str, step_id: str) -> bool:
-    return len(before) < 10 and step_id == str(int(before) + 1)
 
 
 def with_text(steps: Sequence[Step]) -> str:
