@@ -27,6 +27,7 @@ from planctl.stores.sqlite_open import (
     read_from,
     stamp,
 )
+from planctl.stores.sqlite_reading import Made
 from planctl.stores.sqlite_rows import Rows
 from planctl.stores.sqlite_tables import HARNESS_TABLE, check_own_table
 
@@ -70,6 +71,7 @@ class PlanFile:
         self._journal: Journal | None = journal
         self._writer: _Writer | None = None
         self._seen: tuple[object, Plan] | None = None
+        self._made: Made = {}
 
     def read(self, given_up: Callable[[], bool] | None = None) -> Plan:
         """Return one snapshot; an empty plan of revision 0 when the session was never written.
@@ -158,7 +160,7 @@ class PlanFile:
             self._writer.connection.execute('ROLLBACK')
 
     def _rows(self, connection: sqlite3.Connection) -> Rows:
-        return Rows(connection, self.table, self.session, self.path)
+        return Rows(connection, self.table, self.session, self.path, self._made)
 
     def _begin(self, patience: Patience) -> _Writer:
         """Return the connection for writing, with the write lock of the file that is at the path now."""

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from planctl.errors import DamagedStore
 from planctl.journal import LogRow
@@ -19,6 +19,9 @@ ITEMS = ', '.join(ITEM)
 OWNS = ', '.join(OWN)
 SESSION = ('revision', 'next_id', 'objective', 'brief', 'owner', 'lease')
 """The columns of a session, which are fields of its plan."""
+
+Made: TypeAlias = dict[str, tuple[tuple[Any, ...], Step]]
+"""Steps by id with the rows that they were made of, from one reading to the next: hardly any row changes between."""
 
 _LOG = 'revision, number, id, at, actor, operation, "before", "after"'
 
@@ -43,7 +46,8 @@ class Snapshot:
 class Reading:
     """One session on one connection. Every method is called inside a transaction, which the caller begins and ends."""
 
-    def __init__(self, db: sqlite3.Connection, table: str, session: str, name: str) -> None:
+    def __init__(self, db: sqlite3.Connection, table: str, session: str, name: str, made: Made | None = None) -> None:
+        self._made: Made = {} if made is None else made
         self._db = db
         self._table = table
         self._session = session
@@ -70,9 +74,13 @@ class Reading:
         unread: dict[str, int] = {}
         seqs: dict[str, int] = {}
         settled = True
-        for *values, seq, same, holds, number in self._rows(ours) if self._table.lower() in tables else ():
+        made: Made = {}
+        for row in self._rows(ours) if self._table.lower() in tables else ():
+            values, (seq, same, holds, number) = row[:-4], row[-4:]
             if same and values[0] not in seqs:
-                step = step_of(values)
+                known = self._made.get(values[0])
+                step = known[1] if known is not None and known[0] == values else step_of(values)
+                made[step.id] = (values, step)
             else:
                 settled = False
                 found = read_row(values[:6], f'row-{number}', seqs)
@@ -87,6 +95,8 @@ class Reading:
                     step = found
             steps.append(step)
             seqs[step.id] = seq if isinstance(seq, int) else UNPLACED
+        self._made.clear()
+        self._made.update(made)
         if ours and settled:
             query = 'SELECT count(*) FROM planctl_steps WHERE plan_table = ? AND session = ?'
             settled = self._db.execute(query, self._key).fetchone()[0] == len(steps)

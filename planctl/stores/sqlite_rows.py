@@ -12,7 +12,7 @@ from planctl.journal import OTHER, LogRow, dump_reply, foreign, load_reply, log_
 from planctl.plan import Plan
 from planctl.sanitize import clean
 from planctl.stores.base import UNPLACED, EditFunction, positions
-from planctl.stores.sqlite_reading import ITEMS, OWNS, SESSION, Reading, Snapshot
+from planctl.stores.sqlite_reading import ITEMS, OWNS, SESSION, Made, Reading, Snapshot
 from planctl.stores.sqlite_tables import ITEM, OWN, SAME, columns_changed, create, migrate, values_of
 
 
@@ -22,12 +22,12 @@ class Rows:
     Every method is called inside a transaction, which the caller begins and ends.
     """
 
-    def __init__(self, db: sqlite3.Connection, table: str, session: str, name: str) -> None:
+    def __init__(self, db: sqlite3.Connection, table: str, session: str, name: str, made: Made | None = None) -> None:
         self._db = db
         self._table = table
         self._session = session
         self._key = (table.lower(), session)
-        self._reading = Reading(db, table, session, name)
+        self._reading = Reading(db, table, session, name, made)
         self._seen: tuple[int, Snapshot] | None = None
         self._written: Snapshot | None = None
 

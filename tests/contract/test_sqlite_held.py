@@ -14,7 +14,7 @@ import pytest
 from planctl import SqlitePlanStore
 from planctl.core import apply, drive, read
 from planctl.errors import StorageError
-from planctl.operations import Add
+from planctl.operations import Add, Edit
 from planctl.stores.sqlite_file import SqliteFile
 
 HOUR = 3600 * 10**9
@@ -126,3 +126,19 @@ async def test_a_file_that_is_gone_or_damaged_is_no_longer_what_was_read(path: P
         path.write_bytes(b'x' * 1000)
         with pytest.raises(StorageError):
             await read(store)
+
+
+@pytest.mark.parametrize('writes_itself', [False, True])
+def test_of_a_plan_that_another_changed_only_the_changed_steps_are_made_anew(path: Path, writes_itself: bool) -> None:
+    mine, theirs = SqliteFile(path), SqliteFile(path)
+    drive(mine.__aenter__())
+    drive(apply(theirs, Add('two'), Add('three', depends_on=('1',))))
+    if writes_itself:
+        drive(apply(mine, Add('four')))
+    before = drive(read(mine))
+    drive(apply(theirs, Edit('2', content='changed')))
+    after = drive(read(mine))
+    changed = [step.id for old, step in zip(before.steps, after.steps, strict=True) if step is not old]
+    assert texts(after)[1] == 'changed'
+    assert changed == (['2', '4'] if writes_itself else ['2'])
+    drive(mine.aclose())
