@@ -30,6 +30,8 @@ from planctl.errors import ReplayError
 _CUT_SHORT = (StopReason.interrupted, StopReason.terminated, StopReason.hung_up)
 
 HEAD = {'schema': 1, 'kind': 'recording'}
+BEGINNING = json.dumps(HEAD)
+"""The first line of a recording."""
 
 _KEPT = frozenset({'parts', 'usage', 'model_name', 'finish_reason', 'kind'})
 _PROVIDERS_OWN = frozenset({'signature', 'provider_details', 'provider_name', 'timestamp'})

@@ -68,8 +68,10 @@ class Stage:
             import os
 
             from planctl.agent.essence import Secrets
-            from planctl.agent.rehearsal import Recorder
+            from planctl.agent.rehearsal import BEGINNING, Recorder
+            from planctl.cli.overwriting import require_own
 
+            require_own(str(folder / self.record), BEGINNING, option='--record')
             hidden = [value for servers in known.values() for value in servers.secrets]
             recorder = Recorder(folder / self.record, Secrets(os.environ, hidden))
             return staged._replace(

@@ -164,6 +164,9 @@ def export(
     if named is None:
         _to_stdout(settings, plan, how)
         return 0
+    from planctl.cli.overwriting import require_no_database
+
+    require_no_database(named)
     text = _rendered(settings, plan, how)
     try:
         with open(named, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as opened:

@@ -45,6 +45,15 @@ def test_an_export_is_what_it_was(plan: Cli, how: str) -> None:
     assert plan.ok('export', '-o', how).out == golden.read_text(encoding='utf-8')
 
 
+def test_an_export_is_not_written_over_a_database(plan: Cli) -> None:
+    refused = plan('export', 'plan.db')
+    assert (refused.status, refused.err) == (
+        2,
+        'planctl: plan.db is a database, and would be lost (name another file)\n',
+    )
+    assert plan.json('show')['items']
+
+
 @pytest.mark.parametrize('name', ['plan.json', 'plan.md'])
 def test_what_goes_out_comes_in_equal(plan: Cli, name: str) -> None:
     plan.ok('export', name)

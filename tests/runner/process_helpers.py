@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from planctl.plan import Plan, TaskStatus
 from planctl.stores.sqlite_file import PlanFile
@@ -75,14 +76,17 @@ def environment() -> dict[str, str]:
     return kept | {'PYTHONPATH': str(ROOT), 'PATH': path, 'PYTHONWARNINGS': 'default'}
 
 
-def planctl(folder: Path, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def planctl(
+    folder: Path, *words: str, stdin: str | None = None, stdout: IO[str] | int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, '-m', 'planctl', *words],
         cwd=folder,
         env=environment(),
         input=stdin,
         stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=120,
     )

@@ -19,6 +19,7 @@ from planctl.agent.eventlog import EventLog
 from planctl.agent.runner import run
 from planctl.agent.spec import LoadedAgent
 from planctl.agent.watch import PlanSeen
+from planctl.cli.app import run as command
 from planctl.core import apply
 from planctl.operations import Add, Move, Remove, SetStatus
 from planctl.plan import TaskStatus
@@ -238,7 +239,7 @@ def test_events_go_where_they_are_sent(tmp_path: Path) -> None:
     assert (to_stdout.returncode, to_stdout.stderr) == (0, '')
     kinds = checked([json.loads(line) for line in to_stdout.stdout.splitlines()])
     assert kinds[-1] == 'result'
-    write(tmp_path, 'events.jsonl', 'what was there\n')
+    write(tmp_path, 'events.jsonl', to_stdout.stdout)
     words = ('run', '1. b', '--plan-first', '--model', 'offline', '--session', 'other', '--events', 'events.jsonl')
     to_file = planctl(tmp_path, *words, '--json')
     assert to_file.returncode == 0
@@ -260,10 +261,49 @@ def test_events_and_the_final_document_cannot_share_stdout(tmp_path: Path) -> No
 
 @pytest.mark.skipif(not os.path.exists('/dev/full'), reason='needs a device that is always full')
 def test_events_that_cannot_be_written_do_not_end_the_run(tmp_path: Path) -> None:
-    done = planctl(tmp_path, 'run', '1. a', '--plan-first', '--model', 'offline', '--events', '/dev/full')
+    words = ('run', '1. a', '--plan-first', '--model', 'offline', '--events')
+    done = planctl(tmp_path, *words, '/dev/full')
     assert done.returncode == 0
     assert done.stderr.count('no more events are written') == 1
     assert plan_in(tmp_path).progress.completed == 1
+    with open('/dev/full', 'w') as full:
+        lost = planctl(tmp_path, *words, '-', '--session', 'other', stdout=full)
+    # There they are the answer, and that is lost.
+    assert lost.returncode == 5
+    assert lost.stderr.count('no more events are written') == 1
+
+
+@pytest.mark.parametrize('option', ['--events', '--record'])
+def test_nothing_is_written_over_but_what_was_written_by_the_option_itself(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ('--plan-first', '--model', 'offline', '--quiet')
+    assert command(['run', '1. a', *words, option, 'first']) == 0
+    for name in ('plan.db', 'agents.py', '.env'):
+        file = tmp_path / name
+        if not file.exists():
+            write(tmp_path, name, 'mine')
+        before = file.read_bytes()
+        assert command(['run', '1. b', *words, option, name]) == 2
+        assert 'is something else, which would be lost (name a new file)' in capsys.readouterr().err
+        assert file.read_bytes() == before
+    write(tmp_path, 'empty', '')
+    for name in ('first', 'empty'):
+        assert command(['run', '1. c', *words, option, name, '--session', name]) == 0
+        assert (tmp_path / name).read_text().count('"result"' if option == '--events' else '"recording"') == 1
+
+
+def test_a_run_that_is_refused_leaves_the_events_of_the_other_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ('--model', 'offline', '--quiet', '--events', 'events.jsonl')
+    assert command(['run', '1. a', '--plan-first', *words]) == 0
+    before = (tmp_path / 'events.jsonl').read_bytes()
+    assert command(['run', '1. b', '--plan-only', '--model', 'offline', '--quiet']) == 0
+    assert command(['run', '1. c', '--plan-first', *words]) == 4
+    assert (tmp_path / 'events.jsonl').read_bytes() == before
 
 
 # --- Spans ----------------------------------------------------------------------------------------------------------
