@@ -128,6 +128,8 @@ class Job:
     _introduced: bool = False
     _shown: int = -1
     """The last revision that the watcher knows."""
+    _plan: Plan = field(default_factory=Plan)
+    """The plan as it was read or written last."""
     _working: WatchedStore | None = None
 
     @property
@@ -153,7 +155,17 @@ class Job:
             if known not in (-1, plan.revision):
                 self.watch(PlanSeen(plan))
             self._shown = plan.revision
+        self._plan = plan
         return plan
+
+    async def read_last(self, end: End) -> tuple[End, Plan]:
+        """Return the plan that a run came to. Of a store that cannot be read any more, how it was and that error."""
+        try:
+            return end, await self.read()
+        except PlanctlError as error:
+            # What was known may be old: it is no proof that the plan is finished.
+            failed = end if end.error is not None else End(StopReason.error, error.message, end.output, error)
+            return failed, self._plan
 
     async def look_out(self) -> None:
         """Tell the watcher of what others change, soon after, until cancelled. A store that fails is asked again."""
@@ -190,7 +202,7 @@ class Job:
             self._described = describe
             self.say('this store keeps neither objective nor brief: they last as long as this run')
             change = await apply(self.store, *requests, actor=actor, label=label)
-        self._shown = change.after.revision
+        self._shown, self._plan = change.after.revision, change.after
         return change
 
     def begin(self, name: PhaseName, model: Model, plan: Plan) -> Phase:
@@ -214,7 +226,7 @@ class Job:
         """Tell the watcher of a change that an agent of this run stored."""
         if self._shown not in (-1, change.before.revision):
             self.watch(PlanSeen(change.before))
-        self._shown = change.after.revision
+        self._shown, self._plan = change.after.revision, change.after
         self.watch(PlanChanged(change))
 
     def gave_back(self, change: Change) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +25,11 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
+from planctl.agent.failures import ended_by
 from planctl.agent.models import in_words
 from planctl.agent.prices import behind
 from planctl.agent.watch import Retried
+from planctl.errors import ModelError
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -109,7 +111,8 @@ class RetryingModel(WrapperModel):
         settings, attempt = self._unrepeated(model_settings), 0
         while True:
             try:
-                return await self.wrapped.request(messages, settings, model_request_parameters)
+                with self._outlived():
+                    return await self.wrapped.request(messages, settings, model_request_parameters)
             except Exception as error:
                 attempt += 1
                 await self._wait(attempt, error)
@@ -126,6 +129,7 @@ class RetryingModel(WrapperModel):
         settings, attempt = self._unrepeated(model_settings), 0
         while True:
             async with AsyncExitStack() as stack:
+                stack.enter_context(self._outlived())
                 try:
                     stream = await stack.enter_async_context(
                         self.wrapped.request_stream(messages, settings, model_request_parameters, run_context)
@@ -140,6 +144,14 @@ class RetryingModel(WrapperModel):
                     self._how.broken_off = error if may_pass(error) else None
                     raise
                 return
+
+    @contextmanager
+    def _outlived(self) -> Generator[None]:
+        """Turn what would end the process into an error of the model: asyncio lets nothing come between the two."""
+        try:
+            yield
+        except SystemExit as error:
+            raise ModelError(f'{self.model_name.rstrip(":")}: {ended_by(error)}') from error
 
     def _unrepeated(self, given: ModelSettings | None) -> ModelSettings | None:
         # What an SDK repeats behind our back would be neither counted nor seen.

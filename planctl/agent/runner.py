@@ -61,7 +61,7 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
             if not job.phases:
                 raise
             end = End(StopReason.error, error.message, error=error)
-        plan = await job.read()
+        end, plan = await job.read_last(end)
     return _result(job, end, plan)
 
 
@@ -83,8 +83,7 @@ async def help_out(job: Job, executor: Model, stop: Stop | None = None, *, lease
         return await carry_out_together(job, executor, job.wanted.workers, lease)
 
     async with job.store:
-        end = await _ended(job, working(job), stop)
-        plan = await job.read()
+        end, plan = await job.read_last(await _ended(job, working(job), stop))
     return _result(job, end, plan)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -295,3 +296,17 @@ async def test_a_run_that_is_stopped_gives_back_what_it_holds() -> None:
     assert (result.stop_reason, STATUS[result.stop_reason]) == (StopReason.interrupted, 130)
     assert (result.plan.step('1').status, result.plan.step('1').note) == (TaskStatus.pending, 'interrupted')
     assert result.plan.owner is None
+
+
+async def test_a_store_that_is_gone_in_the_middle_is_an_error_with_the_plan_as_it_was_known(tmp_path: Path) -> None:
+    store = await three_steps(SqlitePlanStore(tmp_path / 'plan.db'))
+
+    def removing(*_: Any) -> Any:
+        (tmp_path / 'plan.db').unlink()
+        return moving('completed', '2', '3')
+
+    result = await running(store, Scripted(moving('completed', '1'), removing, 'done'))
+    assert (result.stop_reason, result.error and result.error.code) == (StopReason.error, 'storage')
+    document = result.document()
+    assert [step['id'] for step in document['completed']] == ['1']
+    assert [step['id'] for step in document['open']] == ['2', '3']

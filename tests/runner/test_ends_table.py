@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -27,6 +28,10 @@ ALL = ('1', '2', '3')
 
 def raising(*_: Any) -> Any:
     raise OSError('the disk\nis gone')
+
+
+def exiting(*_: Any) -> Any:
+    sys.exit(3)
 
 
 async def hanging(*_: Any) -> Any:
@@ -75,6 +80,7 @@ CASES = {
         goes_on=StopReason.abandoned,
     ),
     'raises': Case([START, raising], StopReason.error, 7, 'OSError: the disk is gone', 'ppp'),
+    'ends the process': Case([START, exiting], StopReason.error, 7, 'it ended the process: sys.exit(3)', 'ppp'),
     'lies': Case(['All three steps are completed.'], StopReason.stopped_early, 6, '3 steps are open', 'ppp'),
     'too many requests': Case(
         [READ], StopReason.limit, 6, '2 requests was reached (--max-requests)', 'ppp',
