@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pty
 import shutil
@@ -10,11 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from measure import Row, paired
 from sides import Bench, environment
+
+from planctl.core import apply, drive
+from planctl.operations import Edit
+from planctl.stores.sqlite_file import SqliteFile
 
 SIZES = (10, 20, 100, 1000, 10_000)
 COMMAND = 'import sys; from planctl.cli import main; sys.exit(main())'
@@ -95,6 +100,38 @@ def on_terminal(arguments: Sequence[str], folder: Path, variables: dict[str, str
     return measure
 
 
+@contextmanager
+def watching(folder: Folder) -> Iterator[Callable[[], float]]:
+    """Yield a measure of the time from a change by another process until a terminal that watches shows it."""
+    ours, theirs = pty.openpty()
+    arguments = [sys.executable, '-c', COMMAND, 'show', '--watch']
+    variables = environment(TERM='xterm-256color', COLUMNS='100', LINES='40')
+    marks = itertools.count(1)
+    with subprocess.Popen(
+        arguments, cwd=folder.path, env=variables, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as command:
+        os.close(theirs)
+
+        def until(text: str) -> None:
+            shown = b''
+            while text.encode() not in shown:
+                shown = shown[-100:] + os.read(ours, 65536)
+
+        def measure() -> float:
+            mark = f'Change number {next(marks)}.'
+            drive(apply(SqliteFile(folder.path / 'plan.db'), Edit('1', content=mark), actor='benchmark'))
+            start = time.perf_counter()
+            until(mark)
+            return time.perf_counter() - start
+
+        try:
+            until('resolved')
+            yield measure
+        finally:
+            command.kill()
+            os.close(ours)
+
+
 def require(status: int, arguments: Sequence[str], said: bytes) -> None:
     if status != 0:
         raise RuntimeError(f'{arguments[3:]} ended with {status}: {said.decode(errors="replace")[-500:]}')
@@ -133,6 +170,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     """Yield what is measured."""
     yield from against_pass(bench)
     yield from against_small_plans(bench)
+    yield from of_watching(bench)
     yield from of_run(bench)
 
 
@@ -178,6 +216,13 @@ def against_small_plans(bench: Bench) -> Iterator[Row]:
             if steps != 20:
                 limit = limits.get(steps) if name == 'show' or steps == 10_000 else None
                 yield Row(f'{name}, {steps:,} steps', 'ms', taken[steps], (), taken[20], '20 steps', limit)
+
+
+def of_watching(bench: Bench) -> Iterator[Row]:
+    with ExitStack() as stack:
+        small, large = (stack.enter_context(watching(Folder(bench, steps))) for steps in (20, 10_000))
+        few, many = paired(bench.rounds, small, large)
+    yield Row('show --watch redraws, 10,000 steps', 'ms', many, (), few, '20 steps', 6)
 
 
 def of_run(bench: Bench) -> Iterator[Row]:

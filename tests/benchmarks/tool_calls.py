@@ -19,9 +19,10 @@ TOOLS = (
     'set_dependency',
     'get_available_tasks',
 )
-CALLS, CALLS_FEW = 20, 8
-"""In one run, each in a response of its own, so that the plan is shown with each; few of a plan of ten steps, of ten
-thousand and of the reference, which is only there to compare."""
+CALLS, CALLS_FEW = 45, 8
+"""In one run, each in a response of its own, so that the plan is shown with each: about as many as a run may make
+unless it is told otherwise. Few of a plan of ten steps, of ten thousand and of the reference, which is only there to
+compare."""
 KINDS = ('memory', 'sqlite')
 SIZES = (10, 100, 1000)
 GOAL, GROWTH = 2.5, 15

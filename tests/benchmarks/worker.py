@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 OURS = sys.argv[1] == 'ours'
 RUN_IN_PROGRESS = ('in_progress', 'completed')
@@ -222,9 +222,22 @@ def arguments(tool: str, at: int, steps: int) -> dict[str, Any]:
 
 
 def does_nothing(tool: str) -> Callable[..., str]:
-    """Return a function that takes what the tool takes, and does nothing."""
+    """Return a function that takes what the tool takes, declared as the author of a tool would, and does nothing."""
+    from pydantic import BaseModel
 
-    def write_plan(items: list[dict[str, Any]]) -> str:
+    class Item(BaseModel):
+        content: str
+        id: str | None = None
+        status: str = 'pending'
+        active_form: str = ''
+        parent_id: str | None = None
+        depends_on: list[str] = []
+
+    class Update(BaseModel):
+        task_id: str
+        status: str
+
+    def write_plan(items: list[Item]) -> str:
         return 'ok'
 
     def add_task(content: str) -> str:
@@ -233,7 +246,7 @@ def does_nothing(tool: str) -> Callable[..., str]:
     def update_task_status(task_id: str, status: str) -> str:
         return 'ok'
 
-    def update_task_statuses(updates: list[dict[str, Any]]) -> str:
+    def update_task_statuses(updates: list[Update]) -> str:
         return 'ok'
 
     def remove_task(task_id: str) -> str:
@@ -248,7 +261,10 @@ def does_nothing(tool: str) -> Callable[..., str]:
     def nothing() -> str:
         return 'ok'
 
-    return locals().get(tool, nothing)
+    function = locals().get(tool, nothing)
+    # Annotations are text here, and these classes are known to nobody else.
+    function.__annotations__ = get_type_hints(function, localns=locals())
+    return function
 
 
 def scripted(tool: str, steps: int, count: int) -> Any:
