@@ -10,7 +10,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic_ai.capabilities import AbstractCapability, durable_operation
+from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, durable_operation
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.tools import AgentDepsT, RunContext, ToolDefinition
 from pydantic_ai.toolsets import AgentToolset
@@ -23,7 +23,7 @@ from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, TTLS, check_options, store_of
 from planctl.agent.run import Call, Run, current_call
 from planctl.agent.seen import Seen
-from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefix_of, two_plans, unwrapped
+from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefix_of, rewriters_but, two_plans, unwrapped
 from planctl.agent.tail import reminded
 from planctl.agent.toolset import PlanningToolset, names_of
 from planctl.operations import Operation, Replace
@@ -195,10 +195,14 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     # --- The reminder -------------------------------------------------------------------------------------------
 
-    async def wrap_model_request(
-        self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
-    ) -> ModelResponse:
-        """Send the request with the plan behind it: in a copy, behind a cache point, never in the history.
+    def get_ordering(self) -> CapabilityOrdering:
+        """Come behind all that may rewrite a request, so that none of them sees, keeps or loses the reminder."""
+        return CapabilityOrdering(wrapped_by=[rewriters_but(Planning)])
+
+    async def before_model_request(
+        self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Return the request with the plan behind it: in a copy, behind a cache point, never in the history.
 
         `StorageError` fails the run: a plan that the model cannot see is not a state to go on in.
         """
@@ -207,14 +211,22 @@ class Planning(AbstractCapability[AgentDepsT]):
         if run is not None:
             run.names = names_of(request_context.model_request_parameters.function_tools, self._own_id(ctx))
         if not self.inject or not messages or not isinstance(messages[-1], ModelRequest):
-            return await handler(request_context)
+            return request_context
         known = run.seen.known if run is not None else None
         reminder = await self._read(ctx, 'reminder', dict(self.tool_names), known)
         if run is not None:
             run.seen.remind(reminder.shown, reminder.rest, reminder.gone, messages=len(messages))
         if not reminder.text:
-            return await handler(request_context)
-        return await handler(reminded(request_context, reminder.text, self.cache_ttl))
+            return request_context
+        return reminded(request_context, reminder.text, self.cache_ttl, ctx.messages)
+
+    async def wrap_model_request(
+        self, ctx: RunContext[AgentDepsT], *, request_context: ModelRequestContext, handler: WrapModelRequestHandler
+    ) -> ModelResponse:
+        """Send the request with the plan behind it, where this is called outside of a run, which does that last."""
+        if self._run is None:
+            request_context = await self.before_model_request(ctx, request_context)
+        return await handler(request_context)
 
     # --- Tool calls ---------------------------------------------------------------------------------------------
 

@@ -74,6 +74,34 @@ def _replays_tools(ctx: RunContext[Any]) -> bool:
     return engine is not None and ctx.in_durable_context and 'function' not in engine.engine_spec.wrapped_toolset_kinds
 
 
+class _Rewriters(type):
+    """Stands, where capabilities are put in order, for every kind but `mine` that may rewrite a request."""
+
+    mine: type[AbstractCapability[Any]]
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        """Whether a kind has the hook, and does not itself ask for a place behind `mine`."""
+        if not issubclass(subclass, AbstractCapability) or issubclass(subclass, cls.mine):
+            return False
+        kind = cast('type[AbstractCapability[Any]]', subclass)
+        if kind.before_model_request is AbstractCapability[Any].before_model_request:
+            return False
+        try:
+            # Of `Hooks` each instance says its place, and a kind cannot be asked.
+            ordering = kind.get_ordering(cast(Any, None))
+        except AttributeError:
+            return False
+        if ordering is None:
+            return True
+        before = (ref for ref in ordering.wrapped_by if isinstance(ref, type))
+        return ordering.position != 'innermost' and not any(issubclass(cls.mine, ref) for ref in before)
+
+
+def rewriters_but(mine: type[AbstractCapability[Any]]) -> type[AbstractCapability[Any]]:
+    """Return what an ordering names to come behind all that may rewrite a request."""
+    return cast('type[AbstractCapability[Any]]', _Rewriters('Rewriters', (), {'mine': mine}))
+
+
 def actor_of(ctx: RunContext[Any]) -> str:
     """Return the name in which a run writes when it was given none."""
     run_id = ctx.run_id

@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
     ModelRequest,
     ModelRequestPart,
     ModelResponse,
+    SystemPromptPart,
     TextContent,
     UserContent,
     UserPromptPart,
@@ -28,16 +29,19 @@ Ttl: TypeAlias = Literal['5m', '1h']
 
 _SHORT = ('5m', '30m')
 _RETRIES = ('retry-prompt', 'retry-feedback')
-_EXPLICIT = ('anthropic', 'bedrock')
+_EXPLICIT = ('anthropic', 'bedrock', 'openrouter')
 """Providers that cache up to the points of a request and nowhere else, four of them at most."""
+_ANYWHERE = ('anthropic', 'bedrock')
+"""Those of them that take a point behind whatever was said, and not only behind what a user said."""
 _REACH = 18
 """How many blocks behind the end of the last request a point still finds what was cached there; they say about 20."""
 
 
-def reminded(request: ModelRequestContext, text: str, ttl: Ttl) -> ModelRequestContext:
-    """Return the request with the reminder as the last part of its last message, which must be a `ModelRequest`.
+def reminded(request: ModelRequestContext, text: str, ttl: Ttl, history: Sequence[ModelMessage]) -> ModelRequestContext:
+    """Return the request with the reminder in its last message, which must be a `ModelRequest`, behind what lasts.
 
-    A `CachePoint` opens it where there is something for it to stand behind: everything before it is the start of the
+    `history` tells what lasts: what others put behind it, for this request alone, stays behind the reminder. A
+    `CachePoint` opens it where there is something for it to stand behind: everything before it is the start of the
     next request too, and everything behind it is not. It then is the point that caches the conversation: the one that
     the setting `cache` puts at the end of a request would stand behind the reminder, and cost a write that nothing
     reads and one of the four.
@@ -54,8 +58,8 @@ def reminded(request: ModelRequestContext, text: str, ttl: Ttl) -> ModelRequestC
     )
     if takes_over and retention == '1h':
         ttl = '1h'
-    messages, has_point = with_reminder(request.messages, text, ttl)
-    if has_point and provider in _EXPLICIT:
+    messages, has_point = with_reminder(request.messages, text, ttl, history)
+    if has_point and provider in _ANYWHERE:
         messages = _within_reach(messages, ttl)
     if has_point and takes_over:
         prefix: Any = {'messages': False} | ({} if retention in (None, True) else {'retention': retention})
@@ -63,20 +67,32 @@ def reminded(request: ModelRequestContext, text: str, ttl: Ttl) -> ModelRequestC
     return replace(request, messages=messages, model_settings=settings)
 
 
-def with_reminder(messages: Sequence[ModelMessage], text: str, ttl: Ttl) -> tuple[list[ModelMessage], bool]:
+def with_reminder(
+    messages: Sequence[ModelMessage], text: str, ttl: Ttl, history: Sequence[ModelMessage]
+) -> tuple[list[ModelMessage], bool]:
     """Return the messages with the reminder behind them, and whether a point, ours or the user's, stands before it."""
     last = messages[-1]
     assert isinstance(last, ModelRequest)
-    parts: list[ModelRequestPart] = [*last.parts]
+    end = _end_of_lasting(last, history)
+    parts, behind = [*last.parts[:end]], last.parts[end:]
     content: list[UserContent] = [OPENING, text]
-    before = _said_before(messages)
+    before = _said_before([*messages[:-1], replace(last, parts=parts)])
     has_point = bool(before) and not all(isinstance(said, CachePoint) for said in before)
     if has_point and not isinstance(before[0], CachePoint):
         content.insert(0, CachePoint(ttl=ttl))
     elif before and not has_point:
         # A prompt of points alone: they stand behind nothing, and providers refuse such a request.
         parts = [part for part in parts if not isinstance(part, UserPromptPart)]
-    return [*messages[:-1], replace(last, parts=[*parts, UserPromptPart(content=content)])], has_point
+    return [*messages[:-1], replace(last, parts=[*parts, UserPromptPart(content=content), *behind])], has_point
+
+
+def _end_of_lasting(last: ModelRequest, history: Sequence[ModelMessage]) -> int:
+    """Return how many parts of the last message are in the next request too, as far as the history tells."""
+    own = history[-1].parts[-1] if history and history[-1].parts else None
+    end = next((at for at, part in enumerate(last.parts, 1) if part is own), len(last.parts))
+    while end and isinstance(said := last.parts[end - 1], SystemPromptPart) and said.scope == 'request':
+        end -= 1
+    return end
 
 
 def _within_reach(messages: list[ModelMessage], ttl: Ttl) -> list[ModelMessage]:

@@ -352,6 +352,18 @@ async def test_where_the_cache_is_on_ours_is_the_only_point_of_the_conversation(
             assert ttls(body['messages']) == [expected], settings
 
 
+@every(TO_THE_USER)
+async def test_where_only_a_users_message_takes_a_point_none_stands_behind_the_reminder_either(kind, name):
+    provider, model = served(kind, name, call('read_plan'), call('add_task', content='c'))
+    agent = Agent(model, instructions='i', capabilities=[Caching(), Planning(store=await filled())])
+    await agent.run('go')
+    for body in provider.bodies:
+        asked = next(at for at, (role, _) in enumerate(provider.blocks(body), 1) if role == 'user')
+        # The other is behind the instructions, which are messages here.
+        assert [point - asked for point in provider.points(body)] == [-1, 0]
+        assert reminder_at(provider, body) >= asked
+
+
 async def test_what_a_provider_is_told_by_its_own_settings_is_left_alone():
     provider = Anthropic()
     agent = Agent(provider.model(), capabilities=[Planning(store=await filled()), Caching()])
@@ -496,16 +508,16 @@ async def test_a_streamed_run_keeps_nothing_either():
 
 
 class Clock(AbstractCapability[Any]):
-    """Appends a tail of its own to each request, as other reminders do; it changes every time unless it is still."""
+    """Appends a tail of its own to each request, as other reminders do; it changes every time."""
 
-    def __init__(self, *, still: bool = False) -> None:
-        self.still, self.requests = still, 0
+    def __init__(self) -> None:
+        self.requests = 0
 
     async def wrap_model_request(self, ctx, *, request_context, handler):
         from dataclasses import replace
 
         self.requests += 1
-        said = '<clock>noon</clock>' if self.still else f'<clock>{self.requests}</clock>'
+        said = f'<clock>{self.requests}</clock>'
         *before, last = request_context.messages
         last = replace(last, parts=[*last.parts, UserPromptPart([CachePoint(), said])])
         return await handler(replace(request_context, messages=[*before, last]))
@@ -513,7 +525,7 @@ class Clock(AbstractCapability[Any]):
 
 COMPOSED: dict[str, Callable[[Any], list[Any]]] = {
     'behind ours': lambda plan: [plan, Clock()],
-    'before ours': lambda plan: [Clock(still=True), plan],
+    'before ours': lambda plan: [Clock(), plan],
     'with the cache on': lambda plan: [Caching(), plan],
     'prefixed': lambda plan: [plan.prefix_tools('p')],
     'all of it': lambda plan: [Caching(), plan.prefix_tools('p'), Clock()],
@@ -534,10 +546,9 @@ async def test_beside_other_capabilities_the_point_still_ends_what_lasts(kind, n
         before = reminder_at(provider, body)
         assert before in points
         assert count_markers(body) <= 4
-        own = before - 1 if how == 'before ours' else before  # Theirs stands between, as documented.
-        assert provider.before(body, own) == provider.before(following, own)
+        assert provider.before(body, before) == provider.before(following, before)
         assert f'{prefix}update_task_status' in json.dumps(body)
-    assert_clean([message for message in result.all_messages() if 'clock' not in str(message)])
+    assert_clean(result.all_messages())
     assert 'clock' not in str(result.all_messages())
 
 
