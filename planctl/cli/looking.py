@@ -23,6 +23,7 @@ def look(settings: Settings, wanted: Wanted, cast: Cast, *, dry_run: bool) -> in
     from planctl.agent.job import Job
     from planctl.agent.offers import offers, would
     from planctl.agent.outcome import STATUS, counts
+    from planctl.cli.asides import asides
     from planctl.cli.casting import store_of
 
     os.environ.setdefault('PYDANTIC_AI_NO_BANNER', '1')
@@ -36,10 +37,11 @@ def look(settings: Settings, wanted: Wanted, cast: Cast, *, dry_run: bool) -> in
             plan = await store.read()
             does = await would(job, cast.planner_model, cast.executor_model) if dry_run else ''
             for servers in cast.servers:
-                await held.enter_async_context(servers.running())
+                await held.enter_async_context(servers.running(hear))
             return await offers(job, cast.planner_model, cast.executor_model), does, counts(plan), plan.objective
 
-    found, does, counted, objective = asyncio.run(go())
+    with asides(settings) as hear:
+        found, does, counted, objective = asyncio.run(go())
     status, words = (0, does) if isinstance(does, str) else (STATUS[does.reason], f'ask nothing: {does.message}')
     servers = [name for each in cast.servers for name in each.names]
     if settings.json:

@@ -257,6 +257,7 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
     from planctl.agent.runner import help_out, run
     from planctl.agent.tracing import start_tracing
     from planctl.cli import live_long
+    from planctl.cli.asides import asides
     from planctl.cli.asking import Asking
     from planctl.cli.casting import store_of
     from planctl.cli.database import actor_of
@@ -272,6 +273,7 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
     stop, holder = Stop(), Holder.here()
     actor = actor_of(settings)
     with ExitStack() as open_now:
+        hear = open_now.enter_context(asides(settings))
         open_now.callback(start_tracing(lambda text: complain(f'planctl: {text}')))
         watch = open_now.enter_context(reporter(settings))
         log = None if events is None else open_now.enter_context(event_log(events, holder.run, session))
@@ -286,9 +288,10 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
                 store = await held.enter_async_context(opening)
                 person = Asking(watch, store, actor) if is_conversation() else None
                 job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
+                # One that does not come up is not waited for after Ctrl-C.
+                for servers in cast.servers:
+                    await held.enter_async_context(servers.running(hear))
                 with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
-                    for servers in cast.servers:
-                        await held.enter_async_context(servers.running())
                     if wanted.helps:
                         assert cast.executor_model is not None
                         result = await help_out(job, cast.executor_model, stop)

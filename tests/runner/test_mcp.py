@@ -16,6 +16,7 @@ import pytest
 from process_helpers import environment, planctl, until
 from runner_helpers import write
 
+from planctl.agent import mcp
 from planctl.agent.mcp import load_servers
 from planctl.errors import ExtraMissing, SpecError
 
@@ -51,8 +52,8 @@ agent = Agent(FunctionModel(respond, model_name='scripted'))
 """
 
 
-def stdio(folder: Path) -> None:
-    servers = {'notes': {'command': sys.executable, 'args': [str(SERVER)]}}
+def stdio(folder: Path, name: str = 'notes') -> None:
+    servers = {name: {'command': sys.executable, 'args': [str(SERVER)]}}
     write(folder, 'mcp.json', json.dumps({'mcpServers': servers}))
 
 
@@ -172,6 +173,17 @@ def test_a_server_that_does_not_come_up_ends_the_run_before_it_begins(server: di
             '{"mcpServers": {"a": {"url": "x", "headers": {"a": 1}}}}',
             'm.json:1: mcpServers.a.headers: texts are expected',
         ),
+        ('{"mcpServers": {"a": {"url": "x.org/mcp"}}}', 'm.json:1: mcpServers.a.url: a URL begins with http'),
+        ('{"mcpServers": {"a": {"type": [], "url": "x"}}}', 'm.json:1: mcpServers.a.type: unknown []; there are: '),
+        ('{"mcpServers": {" ": {"command": "x"}}}', 'm.json:1: mcpServers. : a server has a name'),
+        (
+            '{"mcpServers": {"a b": {"command": "x"},\n"a.b": {"command": "y"}}}',
+            "m.json:2: mcpServers.a.b: its tools would have the names of those of 'a b': a_b_…",
+        ),
+        (
+            '{"mcpServers": {"a": {"command": "x",\n"env": {"B": "${PLANCTL_NO_SUCH}"}}}}',
+            'm.json:2: mcpServers.a.env: the environment variable PLANCTL_NO_SUCH is not set',
+        ),
         ('{"mcpServers": {"a": {"type": "ws", "url": "x"}}}', "m.json:1: mcpServers.a.type: unknown 'ws'; there are: "),
         ('{"mcpServers": {"a": {"type": "http", "command": "x"}}}', "m.json:1: mcpServers.a: a server has 'url'"),
         ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', 'm.json:1: mcpServers.a: this key is there'),
@@ -192,11 +204,62 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 @needs_mcp
 def test_the_environment_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, 'm.json', '{"mcpServers": {"a": {"command": "${PLANCTL_NO_SUCH}"}}}')
-    with pytest.raises(SpecError, match='PLANCTL_NO_SUCH'):
-        load_servers(tmp_path / 'm.json', 'm.json')
-    monkeypatch.setenv('PLANCTL_NO_SUCH', 'x')
-    assert load_servers(tmp_path / 'm.json', 'm.json').names == ['a']
+    monkeypatch.setenv('PLANCTL_SOME', 'from-outside-1')
+    servers = {
+        'a': {'command': 'x', 'args': ['${PLANCTL_SOME}'], 'env': {'A_TOKEN': '${PLANCTL_SOME}', 'B': '${NO:-b}'}},
+        'b': {'url': 'https://x.org/?api_key=in-the-url-3', 'headers': {'Authorization': 'Bearer ${NO:-by-default-2}'}},
+    }
+    write(tmp_path, 'm.json', json.dumps({'mcpServers': servers}))
+    loaded = load_servers(tmp_path / 'm.json', 'm.json')
+    assert loaded.names == ['a', 'b']
+    # What is hidden from recordings is what is sent, not how the file writes it.
+    assert {'from-outside-1', 'by-default-2', 'in-the-url-3'} <= set(loaded.secrets)
+    assert 'b' not in loaded.secrets
+
+
+@needs_mcp
+def test_names_of_tools_are_such_as_providers_take(tmp_path: Path) -> None:
+    stdio(tmp_path, 'my notes/ü')
+    done = planctl(tmp_path, 'run', 'x', '--model', 'offline', '--mcp', 'mcp.json', '--print-spec', '--json')
+    document = json.loads(done.stdout)
+    assert document['servers'] == ['my notes/ü']
+    assert set(document['roles'][0]['tools']) == {f'my_notes___{name.partition("_")[2]}' for name in ALL}
+
+
+NOISY = """
+import sys
+sys.stderr.write('one\\x1b[2J\\n\\ntwo')
+sys.stderr.flush()
+print('no JSON', flush=True)
+"""
+
+
+@needs_mcp
+def test_what_a_server_writes_is_told_by_the_line_with_its_name(tmp_path: Path) -> None:
+    server = {'command': sys.executable, 'args': ['-c', NOISY]}
+    write(tmp_path, 'mcp.json', json.dumps({'mcpServers': {'notes': server}}))
+    words = ('run', '* a', '--plan-first', '--model', 'offline', '--mcp', 'mcp.json')
+    loud, quiet = planctl(tmp_path, *words), planctl(tmp_path, *words, '--quiet')
+    last = 'planctl: mcp.json: mcpServers.notes: cannot be reached: Connection closed; the last that it wrote: two\n'
+    assert (loud.returncode, quiet.returncode, quiet.stderr) == (7, 7, last)
+    lines = loud.stderr.splitlines()
+    # What a library logs of it is a line as well.
+    assert [line for line in lines if not line.startswith('planctl: mcp.client.stdio: ')] == [
+        'planctl: notes: one\ufffd[2J',
+        'planctl: notes: two',
+        last.strip(),
+    ]
+    assert all(line.startswith('planctl: ') for line in lines)
+
+
+@needs_mcp
+async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp, 'PATIENCE', 0.2)
+    server = {'command': sys.executable, 'args': ['-c', 'import sys; sys.stdin.read()']}
+    write(tmp_path, 'm.json', json.dumps({'mcpServers': {'a': server}}))
+    with pytest.raises(SpecError, match='a: cannot be reached: no answer in 0 s'):
+        async with load_servers(tmp_path / 'm.json', 'm.json').running(lambda _: None):
+            pass
 
 
 def test_the_extra_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
