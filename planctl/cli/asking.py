@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from planctl.agent.person import Again, Go, Keep, Verdict
-from planctl.cli.editor import command, read_back, remove, written
+from planctl.cli.editor import command, not_run, on_file, read_back
 from planctl.cli.live import Reporter
 from planctl.cli.output import complain
 from planctl.core import apply
@@ -51,8 +51,8 @@ class Asking:
                     case 's' | 'stop' | 'n' | 'no' | 'q' | 'quit':
                         return Keep()
                     case 'e' | 'edit':
-                        await self._edit()
-                        _show(await self._store.read())
+                        if await self._edit():
+                            _show(await self._store.read())
                     case 'a' | 'ask' if can_plan:
                         if comment := (await _line(COMMENT) or '').strip():
                             return Again(comment)
@@ -70,21 +70,26 @@ class Asking:
             self._always.add(tool)
         return answer in ('y', 'yes', 'a', 'always')
 
-    async def _edit(self) -> None:
+    async def _edit(self) -> bool:
+        """Let the person edit the plan; return whether that is stored, after saying why not."""
         shown_as = sheet(await self._store.read())
-        name = written(shown_as)
         self.is_editing = True
         try:
-            words = command(name)
-            process = await asyncio.create_subprocess_exec(*words)
-            text = read_back(words, await process.wait())
-            await apply(self._store, lambda now: edited(shown_as, text, now), actor=self._actor, label='edit')
+            with on_file(shown_as) as file:
+                words = command(file.name)
+                try:
+                    process = await asyncio.create_subprocess_exec(*words)
+                except OSError as error:
+                    raise not_run(words, error) from error
+                text = file.taken(read_back(words, await process.wait()))
+                await apply(self._store, lambda now: edited(shown_as, text, now), actor=self._actor, label='edit')
         except (PlanctlError, OSError) as error:
-            complain(f'planctl: {shown(str(error))}; the text is kept in {name}')
-        else:
-            remove(name)
+            hint = getattr(error, 'hint', None)
+            complain(f'planctl: {shown(str(error))}' + (f' ({shown(hint)})' if hint else ''))
+            return False
         finally:
             self.is_editing = False
+        return True
 
 
 def _show(plan: Plan) -> None:
@@ -120,7 +125,13 @@ async def _line(question: str) -> str | None:
             loop.call_soon_threadsafe(_answer, answer, typed.decode('utf-8', 'replace') if typed else None)
 
     threading.Thread(target=read, daemon=True).start()
-    return await answer
+    typed: str | None = None
+    try:
+        typed = await answer
+    finally:
+        if typed is None:  # What comes next begins on a line of its own, as it does where Enter was typed.
+            complain('')
+    return typed
 
 
 def _answer(answer: asyncio.Future[str | None], typed: str | None) -> None:

@@ -8,8 +8,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from planctl.change import Change
 from planctl.cli.database import change, read
@@ -31,10 +32,7 @@ def is_possible() -> bool:
 
 
 def edit_text(settings: Settings, word: str | None) -> tuple[Change, list[str]]:
-    """Let a person edit the plan, or the step that `word` means; return the change and the step's id, if any.
-
-    The file is removed when its text was taken, and kept and named in the hint of the error when it was not.
-    """
+    """Let a person edit the plan, or the step that `word` means; return the change and the step's id, if any."""
     try:
         plan = read(settings)
     except NotFound:
@@ -45,22 +43,9 @@ def edit_text(settings: Settings, word: str | None) -> tuple[Change, list[str]]:
         raise damage(plan.problems)
     root = None if word is None else resolve(plan, word)
     shown = sheet(plan, root)
-    name = written(shown)
-    try:
-        text = _edit(name)
-    except BaseException:
-        remove(name)
-        raise
-    try:
+    with on_file(shown) as file:
+        text = file.taken(_edit(file.name))
         outcome = change(settings, lambda now: _operations(shown, text, now), label='edit', create=root is None)
-    except PlanctlError as error:
-        kept = f'the text is kept in {name}'
-        error.hint = kept if error.hint is None else f'{error.hint}; {kept}'
-        raise
-    except BaseException:
-        complain(f'planctl: the text is kept in {name}')
-        raise
-    remove(name)
     return outcome, [] if root is None else [root]
 
 
@@ -68,12 +53,42 @@ def _operations(shown: Sheet, text: str, now: Plan) -> Iterable[Operation]:
     return edited(shown, text, now)
 
 
-def written(shown: Sheet) -> str:
-    """Write the text into a new file and return its name."""
+@dataclass
+class EditedFile:
+    """A file for an editor; what was typed into it is kept until it is stored."""
+
+    name: str
+    is_taken: bool = False
+    """Whether an editor left a text in it."""
+
+    def taken(self, text: str) -> str:
+        """Return the text, which is in the file until it is stored."""
+        self.is_taken = True
+        return text
+
+
+@contextmanager
+def on_file(shown: Sheet) -> Generator[EditedFile]:
+    """Write the text into a new file; at the end it is removed.
+
+    After an error it is kept, and named in its hint, when an editor left a text in it.
+    """
     number, name = tempfile.mkstemp(prefix='planctl-', suffix='.md')
-    with open(number, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as file:
-        file.write(shown.text)
-    return name
+    with open(number, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as opened:
+        opened.write(shown.text)
+    file = EditedFile(name)
+    kept = f'the text is kept in {name}'
+    try:
+        yield file
+    except BaseException as error:
+        if not file.is_taken:
+            _remove(name)
+        elif isinstance(error, PlanctlError):
+            error.hint = kept if error.hint is None else f'{error.hint}; {kept}'
+        else:
+            complain(f'planctl: {kept}')
+        raise
+    _remove(name)
 
 
 def command(name: str) -> list[str]:
@@ -85,12 +100,21 @@ def command(name: str) -> list[str]:
     return [*words, name]
 
 
+def not_run(words: list[str], error: OSError) -> InputError:
+    """Return the error of an editor that cannot be run."""
+    return InputError(f'the editor {words[0]} cannot be run: {error.strerror or error}')
+
+
 def read_back(words: list[str], status: int) -> str:
-    """Return what an editor that ended with the status left in its file; `InputError` when it says that it failed."""
+    """Return what an editor that ended with the status left in its file; `InputError` when it came to nothing."""
     if status:
-        raise InputError(f'the editor {words[0]} ended with status {status}: nothing was changed')
-    with open(words[-1], 'rb') as file:
-        return file.read().decode('utf-8-sig', 'replace')
+        how = f'ended with status {status}' if status > 0 else f'was ended by signal {-status}'
+        raise InputError(f'the editor {words[0]} {how}: nothing was changed')
+    try:
+        with open(words[-1], 'rb') as file:
+            return file.read().decode('utf-8-sig', 'replace')
+    except OSError as error:
+        raise InputError(f'the editor {words[0]} left no text: nothing was changed') from error
 
 
 def _edit(name: str) -> str:
@@ -100,7 +124,7 @@ def _edit(name: str) -> str:
     try:
         status = subprocess.call(words)
     except OSError as error:
-        raise InputError(f'the editor {words[0]} cannot be run: {error.strerror or error}') from error
+        raise not_run(words, error) from error
     finally:
         signal.signal(signal.SIGINT, earlier)
     return read_back(words, status)
@@ -120,7 +144,6 @@ def _editor() -> str:
     return found
 
 
-def remove(name: str) -> None:
-    """Remove the file, if it is there."""
+def _remove(name: str) -> None:
     with suppress(OSError):
         os.unlink(name)

@@ -198,12 +198,15 @@ agent = Agent(offline_model(), tools=[Tool(run_command, requires_approval=True)]
 
 def test_at_a_terminal_the_plan_is_edited_asked_for_again_and_carried_out(tmp_path: Path) -> None:
     write(tmp_path, 'agents.py', AGENT)
-    write(tmp_path, 'editor.sh', 'sed -i "s/second/the second/" "$1"\n')
+    write(tmp_path, 'editor.sh', 'if mkdir failed; then exit 3; fi; sed -i "s/second/the second/" "$1"\n')
+    (tmp_path / 'tmp').mkdir()
     words = ('run', '1. first\n2. second', '--plan-first', '--approve', '--agent', 'agents:agent', '--json')
-    with Terminal(tmp_path, *words, EDITOR='sh editor.sh') as terminal:
+    with Terminal(tmp_path, *words, EDITOR='sh editor.sh', TMPDIR=str(tmp_path / 'tmp')) as terminal:
         terminal.until('[s]top: ')
         terminal.type('what?\n')
         terminal.until('[s]top: ')
+        terminal.type('e\n')
+        terminal.until('planctl: the editor sh ended with status 3: nothing was changed\r\nCarry it out?')
         terminal.type('e\n')
         terminal.until('2  the second')
         terminal.until('[s]top: ')
@@ -216,6 +219,7 @@ def test_at_a_terminal_the_plan_is_edited_asked_for_again_and_carried_out(tmp_pa
         status, out = terminal.finish()
     assert (status, json.loads(out)['stop_reason']) == (0, 'finished')
     assert plan_in(tmp_path).progress.completed == 2
+    assert not list((tmp_path / 'tmp').glob('planctl-*'))
 
 
 def test_at_a_terminal_a_tool_is_allowed_once_or_always_and_stop_keeps_the_plan(tmp_path: Path) -> None:
@@ -226,7 +230,7 @@ def test_at_a_terminal_a_tool_is_allowed_once_or_always_and_stop_keeps_the_plan(
         terminal.until('[s]top: ')
         terminal.type('\x04')
         assert terminal.finish() == (0, '')
-    assert 'planned: the plan is kept; `planctl run` carries it out' in terminal.shown
+    assert '[s]top: \r\nplanctl: planned: the plan is kept; `planctl run` carries it out' in terminal.shown
     assert plan_in(tmp_path).progress.open == 3
     with Terminal(tmp_path, 'run', *words) as terminal:
         terminal.until('Carry it out? [g]o, [e]dit, [s]top: ')
