@@ -3,54 +3,57 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from planctl.cli.settings import Settings
 from planctl.errors import PlanctlError
 
 
+_SESSIONS = 'those there are: {database} session list'
+_HINTS: Mapping[tuple[str, str | None], str] = {
+    ('session_not_found', 'session'): _SESSIONS,
+    ('session_not_found', 'undo'): _SESSIONS,
+    ('session_not_found', 'log'): _SESSIONS,
+    ('session_not_found', 'export'): _SESSIONS,
+    ('session_not_found', None): "to begin it: {planctl} add 'The first step'",
+    ('session_exists', None): f'choose another name; {_SESSIONS}',
+    ('session_held', None): 'wait until that run has ended, or stop it',
+    ('undo_conflict', None): 'what was done: {planctl} log {first}',
+    ('revision_not_found', None): 'what was done: {planctl} log',
+    ('step_not_found', None): 'the steps there are: {planctl} show',
+    ('none_available', None): 'how far it is: {planctl} show',
+    ('ambiguous_id', None): 'give more of the id',
+    ('cycle', 'edit'): 'what waits for what: {planctl} show',
+    ('open_children', 'done'): 'to complete them too: {planctl} done {first} --cascade',
+    ('open_children', None): 'to see them: {planctl} show {first} --tree',
+    ('has_children', None): 'to see them: {planctl} show {first} --tree',
+    ('open_prerequisite', None): 'what can be started: {planctl} next',
+    ('resolved_parent', 'start'): 'to open that as well: {planctl} reopen {first} --cascade',
+    ('resolved_parent', 'block'): 'to open that as well: {planctl} reopen {first} --cascade',
+    ('resolved_parent', 'reopen'): 'to open that as well: {planctl} reopen {first} --cascade',
+    ('resolved_parent', None): 'to open it: {planctl} reopen {last}',
+    ('nothing_to_wait_for', None): 'to see it: {planctl} show {first}',
+    ('unavailable', None): 'it may pass: try again',
+    ('damaged', None): 'planctl has not touched it',
+}
+"""What to say to a code from a command, and from any other (`None`). `database` is `planctl` without the session."""
+
+
 def advise(error: PlanctlError, command: str | None, settings: Settings) -> None:
-    """Give the error a hint by its code, where it has none and there is one."""
+    """Give the error a hint by its code, where it has none and there is one. `command` is its first word."""
     if error.hint is None:
         error.hint = _hint(error, command, settings)
 
 
 def _hint(error: PlanctlError, command: str | None, settings: Settings) -> str | None:
-    planctl = _planctl(settings)
-    first = error.ids[0] if error.ids else ''
-    last = error.ids[-1] if error.ids else ''
-    match error.code, command:
-        case 'database_not_found', _:
-            return f"to make one: {planctl} add 'The first step'" if _can_be_made(settings.db) else None
-        case 'session_not_found', str() if (command or '').startswith(('session ', 'undo', 'log', 'export')):
-            return f'those there are: {planctl} session list'
-        case 'undo_conflict', _:
-            return f'what was done: {planctl} log{f" {first}" if first else ""}'
-        case 'revision_not_found', _:
-            return f'what was done: {planctl} log'
-        case 'session_not_found', _:
-            return f"to begin it: {planctl} add 'The first step'"
-        case 'step_not_found', _:
-            return f'the steps there are: {planctl} show'
-        case 'ambiguous_id', _:
-            return 'give more of the id'
-        case 'open_children', 'done':
-            return f'to complete them too: {planctl} done {first} --cascade'
-        case (('open_children' | 'has_children'), _):
-            return f'to see them: {planctl} show {first} --tree'
-        case 'open_prerequisite', _:
-            return f'what can be started: {planctl} next'
-        case 'resolved_parent', 'start' | 'block' | 'reopen':
-            return f'to open that as well: {planctl} reopen {first} --cascade'
-        case 'resolved_parent', _:
-            return f'to open it: {planctl} reopen {last}'
-        case 'nothing_to_wait_for', _:
-            return f'to see it: {planctl} show {first}'
-        case 'unavailable', _:
-            return 'it may pass: try again'
-        case 'damaged', _:
-            return 'planctl has not touched it'
-        case _:
-            return None
+    if error.code == 'database_not_found':
+        return f"to make one: {_planctl(settings)} add 'The first step'" if _can_be_made(settings.db) else None
+    hint = _HINTS.get((error.code, command)) or _HINTS.get((error.code, None))
+    if hint is None:
+        return None
+    first, last = (error.ids[0], error.ids[-1]) if error.ids else ('', '')
+    database = _planctl(settings, session=False)
+    return hint.format(planctl=_planctl(settings), database=database, first=first, last=last).rstrip()
 
 
 def _can_be_made(db: str | None) -> bool:
@@ -58,12 +61,15 @@ def _can_be_made(db: str | None) -> bool:
     return '://' not in folder and (not folder or os.path.isdir(folder))
 
 
-def _planctl(settings: Settings) -> str:
-    """Return how planctl has to be called to mean the same plan, the environment being what it is."""
+def _planctl(settings: Settings, *, session: bool = True) -> str:
+    """Return how planctl has to be called to mean the same plan, the environment being what it is.
+
+    Without the `session`, the same database.
+    """
     from shlex import quote
 
     words = ['planctl']
-    for name, value in (('db', settings.db), ('session', settings.session)):
+    for name, value in (('db', settings.db), ('session', settings.session if session else None)):
         if value is not None and value != os.environ.get(f'PLANCTL_{name.upper()}'):
             # The URL of a server may hold a password, which is never shown.
             is_server = name == 'db' and '://' in value and not value.lower().startswith('sqlite')

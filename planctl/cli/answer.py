@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planctl.change import Change
 from planctl.cli.database import actor_of
-from planctl.cli.output import AnswerLost, emit, emit_json
+from planctl.cli.output import emit, emit_json
 from planctl.cli.settings import Settings
 from planctl.plan import Step, TaskStatus
 from planctl.sanitize import shown
@@ -17,14 +17,6 @@ from planctl.text import WORDS, step_line, waits_for
 
 def answer(settings: Settings, kind: str, change: Change, named: Sequence[str], text: str) -> None:
     """Say what `kind` did: the document with `--json`, ids of new and claimed steps with `--quiet`, else the text."""
-    try:
-        _say(settings, kind, change, named, text)
-    except AnswerLost as lost:
-        lost.stored = change.changed
-        raise
-
-
-def _say(settings: Settings, kind: str, change: Change, named: Sequence[str], text: str) -> None:
     if settings.json:
         from planctl.cli.document import document
 

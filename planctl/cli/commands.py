@@ -49,9 +49,12 @@ SUBCOMMANDS: dict[str, dict[str, str]] = {
 """The commands below a command, whose own function is what it does alone. `EXAMPLES` names them with both words."""
 
 
+_SETTINGS = {'help_option_names': ['-h', '--help']}
+
+
 def application() -> Any:
     """Return the whole command line as one command."""
-    app = typer.Typer(cls=_Group, add_completion=True, pretty_exceptions_enable=False)
+    app = typer.Typer(cls=_Group, add_completion=True, pretty_exceptions_enable=False, context_settings=_SETTINGS)
     app.callback(invoke_without_command=True)(with_globals(_root, root=True))
     return typer.main.get_command(app)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 
+from planctl.cli.output import complain, remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import InvalidName, SessionNotFound
 from planctl.locate import Place, locate, user_at_host
@@ -86,9 +87,10 @@ def change(
     changed = use(
         settings, place, lambda store: apply(store, session_is_there, *requests, actor=actor, label=label, now=now)
     )
-    if is_new and place.exists:
-        from planctl.cli.output import complain
-
+    if changed.changed:
+        remember_stored()
+    # Of several that find none at the same time one is the first to store a plan.
+    if is_new and place.exists and changed.before.revision == 0:
         complain(f'planctl: new database {place.shown}')
     return changed
 

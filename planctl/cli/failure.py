@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from planctl.cli.output import AnswerLost, complain, dump, flags
+from planctl.cli.output import complain, dump, flags, lost_answer
 from planctl.errors import AgentError, InputError, NotFound, PlanctlError, Refused, StorageError
 from planctl.sanitize import shown
 
@@ -57,11 +57,10 @@ def report(error: Exception) -> int:
         hint, ids = error.hint, error.ids
     elif is_usage(error):
         status, code, message = USAGE, 'usage', str(getattr(error, 'format_message')())  # noqa: B009
-        if message.startswith('No such option'):
-            hint = 'text that starts with a dash goes behind --'
-    elif isinstance(error, AnswerLost):
-        status, code, message = STORAGE, 'output', f'cannot write the answer: {error.strerror or error}'
-        hint = 'the change is stored: do not repeat the command' if error.stored else None
+        hint = _usage_hint(error, message)
+    elif isinstance(error, OSError) and (lost := lost_answer(error)) is not None:
+        status, code, message = STORAGE, 'output', f'cannot write the answer: {lost.strerror or lost}'
+        hint = 'the change is stored: do not repeat the command' if lost.stored else None
     elif isinstance(error, OSError):
         status, code, message = STORAGE, 'io', _io_message(error)
     else:
@@ -83,6 +82,14 @@ def report(error: Exception) -> int:
             complain(trace.rstrip())
         complain(f'planctl: {message}' + (f' ({hint})' if hint else ''))
     return status
+
+
+def _usage_hint(error: Exception, message: str) -> str:
+    """Return what to read next: the help of the command whose words make no sense."""
+    context = getattr(error, 'ctx', None)
+    command = 'planctl' if context is None else context.command_path
+    dash = 'text that starts with a dash goes behind --; ' if message.startswith('No such option') else ''
+    return f'{dash}{command} --help'
 
 
 def _io_message(error: OSError) -> str:

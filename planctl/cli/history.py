@@ -12,7 +12,7 @@ from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
 from planctl.cli.document import utc
 from planctl.cli.ids import resolve
-from planctl.cli.output import emit, emit_json
+from planctl.cli.output import emit, emit_json, remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import StepNotFound, UndoConflict
 from planctl.journal import OTHER, LogRow, sides
@@ -232,6 +232,8 @@ def undo(
             advise(error, 'undo', settings)
             error.hint = f'{error.hint}; an older one: planctl undo REV'
         raise
+    if not dry_run:
+        remember_stored()
     _say(settings, outcome, dry_run=dry_run)
     return 0
 

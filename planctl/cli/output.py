@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -17,23 +18,32 @@ _UNSHOWABLE = '[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udf
 class AnswerLost(OSError):
     """The answer could not be written; `stored` says whether a change was stored before that."""
 
-    stored = False
+    def __init__(self, *given: object) -> None:
+        super().__init__(*given)
+        self.stored = bool(_stored)
 
 
 _argv: list[str] = []
 _answers: list[TextIO] = []
 _gone: list[bool] = []
+_stored: list[bool] = []
 
 
 def begin(argv: Sequence[str]) -> None:
     """Remember the words of this command, for errors that come before they are understood."""
     _argv[:] = argv
     _gone.clear()
+    _stored.clear()
 
 
 def flags() -> list[str]:
     """Return the words of this command up to `--`, behind which everything is text."""
     return _argv[: _argv.index('--')] if '--' in _argv else list(_argv)
+
+
+def remember_stored() -> None:
+    """Note that this command has stored a change, for the case that nobody gets to know."""
+    _stored.append(True)
 
 
 def answer_stream() -> TextIO:
@@ -71,6 +81,19 @@ def emit(text: str, *, markup: bool = False) -> None:
         # What is left in the buffer would fail again, with a traceback, when the interpreter ends.
         _to_nowhere(stream)
         raise AnswerLost(*error.args) from error
+
+
+def lost_answer(error: OSError) -> AnswerLost | None:
+    """Return the error as that of an answer that could not be written, when it is one.
+
+    Help and completions are written by Typer, which only passes on that the disk is full.
+    """
+    if isinstance(error, AnswerLost):
+        return error
+    if error.errno != errno.ENOSPC or error.filename is not None:
+        return None
+    _to_nowhere(answer_stream())
+    return AnswerLost(*error.args)
 
 
 def reader_has_gone() -> bool:

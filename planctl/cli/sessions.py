@@ -10,6 +10,7 @@ import typer
 
 from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
+from planctl.cli.output import remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import Refused, SessionExists, SessionHeld, Unsupported
 from planctl.locate import Place, locate
@@ -74,6 +75,7 @@ def copy(settings: Settings, source: From, target: To) -> int:
     outcome = use(settings, place, lambda store: apply(store, fill, actor=actor, label='copy'), session=target)
     if not outcome.changed:
         raise Refused(f'session {source!r} is empty: there is nothing to copy')
+    remember_stored()
     _answer(settings, 'session copy', [_summary(outcome.after)], f'copied {source} to {target}\n')
     return 0
 
@@ -84,6 +86,7 @@ def rename(settings: Settings, source: From, target: To) -> int:
     place = locate(settings.db)
     found = _sessions(place)
     found.rename(source, target, now=time.time())
+    remember_stored()
     summary = [each for each in found.list() if each.session == target]
     _answer(settings, 'session rename', summary, f'renamed {source} to {target}\n')
     return 0
@@ -104,9 +107,11 @@ def remove(
         found = _sessions(place)
         gone = [each for each in found.list() if each.session == session]
         found.purge(session, now=now)
+        remember_stored()
         _answer(settings, 'session rm', gone, f'purged {session}, which cannot be undone\n')
         return 0
     before = _removed(settings, place, session, now)
+    remember_stored()
     _answer(
         settings, 'session rm', [_summary(before)], f'removed {session}; planctl undo --session {session} restores it\n'
     )
@@ -140,7 +145,7 @@ def _sessions(place: Place) -> Sessions:
         raise Unsupported('the sessions of a server cannot be listed, renamed or removed')
     from planctl.stores.sqlite_sessions import Sessions
 
-    return Sessions(place.path, place.table)
+    return Sessions(place.path, place.table, shown=place.shown)
 
 
 def _summary(plan: Plan) -> Summary:

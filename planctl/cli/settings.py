@@ -111,7 +111,7 @@ def with_globals(
         except PlanctlError as error:
             from planctl.cli.advice import advise
 
-            advise(error, ctx.command_path.partition(' ')[2] or None, ctx.obj)
+            advise(error, ctx.command_path.partition(' ')[2].partition(' ')[0] or None, ctx.obj)
             raise
 
     parameters = [

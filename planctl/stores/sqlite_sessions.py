@@ -36,8 +36,9 @@ class Summary:
 class Sessions:
     """The sessions that share one table of a file. Each method is one transaction."""
 
-    def __init__(self, path: str, table: str, *, wait: float = 10.0) -> None:
+    def __init__(self, path: str, table: str, *, wait: float = 10.0, shown: str | None = None) -> None:
         self._path = os.path.abspath(path)
+        self._shown = shown or self._path
         self._table = table
         self._key = table.lower()
         self._wait = wait
@@ -54,10 +55,12 @@ class Sessions:
         def move(db: sqlite3.Connection) -> None:
             self._require(db, old, now)
             if self._has(db, new, self._tables(db)):
+                from shlex import quote
+
                 gone = new not in self._names(db)
                 raise SessionExists(
                     f'a removed session {new!r} has left its log' if gone else f'there is a session {new!r} already',
-                    hint='planctl session rm --purge forgets it' if gone else None,
+                    hint=f'planctl undo --session {quote(new)} brings it back' if gone else None,
                 )
             for table in self._tables(db):
                 db.execute(f'UPDATE {table} SET session = ? WHERE {self._where(table)}', (new, *self._of(table, old)))
@@ -69,7 +72,7 @@ class Sessions:
 
         def delete(db: sqlite3.Connection) -> None:
             if not self._has(db, session, self._tables(db)):
-                raise SessionNotFound(f'there is no session {session!r} in {self._path}')
+                raise SessionNotFound(f'there is no session {session!r} in {self._shown}')
             self._refuse_held(db, session, now)
             for table in self._tables(db):
                 db.execute(f'DELETE FROM {table} WHERE {self._where(table)}', self._of(table, session))
@@ -115,7 +118,7 @@ class Sessions:
     def _write(self, work: Callable[[sqlite3.Connection], None]) -> None:
         with explained(self._path, self._wait):
             if identity(self._path) is None:
-                raise DatabaseNotFound(f'there is no database at {self._path}')
+                raise DatabaseNotFound(f'there is no database at {self._shown}')
             patience = Patience(self._wait)
             with closing(open_for_writing(os.path.realpath(self._path), None, patience)) as db:
                 patience.attempt(lambda: db.execute('BEGIN IMMEDIATE'))
@@ -148,7 +151,7 @@ class Sessions:
 
     def _require(self, db: sqlite3.Connection, session: str, now: float) -> None:
         if session not in self._names(db):
-            raise SessionNotFound(f'there is no session {session!r} in {self._path}')
+            raise SessionNotFound(f'there is no session {session!r} in {self._shown}')
         self._refuse_held(db, session, now)
 
     def _refuse_held(self, db: sqlite3.Connection, session: str, now: float) -> None:

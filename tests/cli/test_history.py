@@ -250,7 +250,7 @@ def test_a_renamed_session_keeps_its_log(cli: Cli) -> None:
     assert cli('session', 'rename', 'main', 'other', '--json').error['code'] == 'session_exists'
     cli.ok('session', 'rm', 'other')
     gone = cli('session', 'rename', 'main', 'other', '--json').error
-    assert (gone['code'], gone['hint']) == ('session_exists', 'planctl session rm --purge forgets it')
+    assert (gone['code'], gone['hint']) == ('session_exists', 'planctl undo --session other brings it back')
     cli.ok('session', 'rm', 'other', '--purge')
     cli.ok('session', 'rename', 'main', 'other')
 
@@ -300,11 +300,21 @@ def test_a_purged_session_is_forgotten(cli: Cli) -> None:
     assert 'never' in cli.ok('session', 'rm', '--help').out
 
 
+def test_a_session_that_is_not_there_is_missed_in_the_same_words_by_every_command(cli: Cli) -> None:
+    fill(cli.folder / 'plan.db', 'one')
+    commands = (['rm', 'x'], ['rm', 'x', '--purge'], ['rename', 'x', 'y'], ['copy', 'x', 'y'])
+    for words in commands:
+        assert cli('--session', 'z', 'session', *words).err == (
+            "planctl: there is no session 'x' in plan.db (those there are: planctl session list)\n"
+        )
+
+
 def test_a_session_that_a_run_holds_stays(cli: Cli) -> None:
     store(cli.folder / 'plan.db', Add('one'), Claim('executor:x', 3600, scope='session'))
     for words in (['rm', 'default'], ['rm', 'default', '--purge'], ['rename', 'default', 'x']):
         outcome = cli('session', *words, '--json')
         assert (outcome.status, outcome.error['code']) == (4, 'session_held')
+        assert 'that run' in outcome.error['hint']
     cli.ok('session', 'copy', 'default', 'x')
 
 

@@ -26,15 +26,38 @@ def to_full_disk(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         )
 
 
+CHANGES = [
+    ('add', 'x'),
+    ('import', 'list.md'),
+    ('next', '--claim'),
+    ('undo',),
+    ('session', 'copy', 'default', 'other'),
+    ('session', 'rename', 'other', 'another'),
+    ('session', 'rm', 'another'),
+    ('session', 'rm', 'another', '--purge', '--json'),
+]
+OTHERS = [('show',), ('undo', '--dry-run'), ('import', 'list.md', '--dry-run'), ('session', '--json'), ('--help',)]
+
+
 @needs_full
-@pytest.mark.parametrize('json', [(), ('--json',)])
-def test_a_change_whose_answer_is_lost_is_said_to_be_stored(json: tuple[str, ...], tmp_path: Path) -> None:
-    ended = to_full_disk(*json, 'add', 'x', cwd=tmp_path)
-    assert ended.returncode == 5
-    assert 'cannot write the answer' in ended.stderr
-    assert 'the change is stored' in ended.stderr
-    assert process('show', '-o', 'ids', cwd=tmp_path).out == '1\n'
-    assert 'stored' not in to_full_disk(*json, 'show', cwd=tmp_path).stderr
+def test_a_change_whose_answer_is_lost_is_said_to_be_stored(tmp_path: Path) -> None:
+    (tmp_path / 'list.md').write_text('- [ ] y\n')
+    for words in CHANGES:
+        ended = to_full_disk(*words, cwd=tmp_path)
+        assert ended.returncode == 5, words
+        assert 'cannot write the answer' in ended.stderr, words
+        assert 'the change is stored' in ended.stderr, words
+    assert process('show', '-o', 'ids', cwd=tmp_path).out == '1\n2\n'
+
+
+@needs_full
+def test_an_answer_that_is_lost_without_a_change_says_nothing_of_one(tmp_path: Path) -> None:
+    (tmp_path / 'list.md').write_text('- [ ] y\n')
+    process('add', 'x', cwd=tmp_path)
+    for words in OTHERS:
+        ended = to_full_disk(*words, cwd=tmp_path)
+        assert (ended.returncode, 'cannot write the answer' in ended.stderr) == (5, True), (words, ended.stderr)
+        assert 'stored' not in ended.stderr, words
 
 
 @pytest.mark.parametrize('command', ['run', 'show', 'where', 'add'])

@@ -113,9 +113,22 @@ def test_what_nobody_foresaw_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPat
     assert cli('show', '--json').error['code'] == 'internal'
 
 
-def test_a_mistyped_command_gets_a_suggestion(cli: Cli) -> None:
-    assert "Did you mean 'done'" in cli('doen').err
+def test_words_that_make_no_sense_lead_to_the_help_of_their_command(cli: Cli) -> None:
+    for words, command in (
+        (['help'], 'planctl'),
+        (['help', 'show'], 'planctl'),
+        (['add'], 'planctl add'),
+        (['next', '--clam'], 'planctl next'),
+        (['session', 'lst'], 'planctl session'),
+        (['session', 'copy', 'one'], 'planctl session copy'),
+    ):
+        assert cli(*words).err.endswith(f'{command} --help)\n'), words
     assert '--claim' in cli('next', '--clam').err
+
+
+def test_help_has_a_short_option_everywhere(cli: Cli) -> None:
+    for words in ([], ['show'], ['session'], ['session', 'rm']):
+        assert cli.ok(*words, '-h').out == cli.ok(*words, '--help').out
 
 
 def test_text_that_looks_like_an_option_gets_a_hint(cli: Cli) -> None:
