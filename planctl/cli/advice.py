@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from planctl.cli.settings import Settings
 from planctl.errors import PlanctlError
 
-
 _SESSIONS = 'those there are: {database} session list'
 _HINTS: Mapping[tuple[str, str | None], str] = {
     ('session_not_found', 'session'): _SESSIONS,
