@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +16,13 @@ from pydantic_ai.tools import ToolDefinition
 from planctl.reminder import CLOSING, OPENING
 from planctl.sanitize import shown
 
-_SECRET_NAME = re.compile(r'KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH', re.IGNORECASE)
-_SECRET = re.compile(r'\b(?:sk|pk|rk|ghp|gho|ghs|xox[abp]|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}|\bBearer [\w.~+/-]{8,}=*')
+_SECRET_NAME = re.compile(r'KEY|TOKEN|SECRET|PASS|_PWD|_PAT$|CREDENTIAL|AUTH', re.IGNORECASE)
+_SECRET = re.compile(
+    # By how its issuer marks it. What only begins like it, such as `sk_etch_of_the_page`, is a name.
+    r'\b(?:sk|pk|rk)-[\w-]{16,}|\b(?:sk|pk|rk)_(?:live|test)_\w{16,}|\bgh[opsu]_\w{16,}|\bgithub_pat_\w{16,}'
+    r'|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}|\bhf_[A-Za-z0-9]{30,}|\bAKIA[A-Z0-9]{16}\b|\bAIza[\w-]{30,}'
+    r'|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*|\bBearer [\w.~+/-]{8,}=*|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)'
+)
 _PASSED_OVER = (
     (re.compile(r'\b(planner|executor|agent):[0-9a-f]{8}(?:\.\d+)?\b'), r'\1:…'),
     (re.compile(r'\b[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\b'), '(id)'),
@@ -37,8 +43,9 @@ class Secrets:
 
     def __init__(self, environment: Mapping[str, str], more: Iterable[str] = ()) -> None:
         named = (value for name, value in environment.items() if names_secret(name))
+        forms = (form for value in (*named, *more) for form in _forms(value))
         # A short one would be found in any text; the longest first, since one may be a part of another.
-        self._values = sorted({value for value in (*named, *more) if len(value) >= 8}, key=len, reverse=True)
+        self._values = sorted({form for form in forms if len(form) >= 8}, key=len, reverse=True)
 
     def hide(self, value: Any) -> Any:
         """Return JSON without them."""
@@ -53,6 +60,11 @@ class Secrets:
                 return {self.hide(key): self.hide(each) for key, each in cast('dict[str, Any]', value).items()}
             case _:
                 return value
+
+
+def _forms(secret: str) -> list[str]:
+    """Return how a secret may be written: as it is, inside of JSON, and line by line, as a prompt is kept."""
+    return [secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], *secret.splitlines()]
 
 
 def essence(

@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
@@ -25,7 +26,7 @@ from pydantic_ai.tools import RunContext
 
 from planctl.agent.essence import Secrets, difference, essence
 from planctl.agent.outcome import Result, StopReason
-from planctl.errors import ReplayError
+from planctl.errors import PlanctlError, ReplayError, StorageError
 
 _CUT_SHORT = (StopReason.interrupted, StopReason.terminated, StopReason.hung_up)
 
@@ -60,25 +61,71 @@ def _essence(thread: str, messages: Sequence[ModelMessage], parameters: ModelReq
     return essence(messages, parameters, step_id=step_id)
 
 
-class Recorder:
-    """Writes a recording. The file begins anew with the first response, so that a run that had none keeps the old."""
+class Rehearsal(ABC):
+    """A run whose models are recorded or played."""
 
-    def __init__(self, path: Path, secrets: Secrets) -> None:
+    @abstractmethod
+    def begin(self) -> None:
+        """Make sure, before anything is asked, that it can be done. Raises `StorageError`."""
+
+    @abstractmethod
+    def ended(self, result: Result) -> Result:
+        """Return the result of the run; an error where the rehearsal came to nothing."""
+
+    @staticmethod
+    def _failed(result: Result, error: PlanctlError) -> Result:
+        if result.error is not None or result.stop_reason in _CUT_SHORT:
+            return result
+        return replace(result, stop_reason=StopReason.error, message=error.message, error=error)
+
+
+class Recorder(Rehearsal):
+    """Writes a recording. The file begins anew with the first response, so that a run that had none keeps the old.
+
+    A file that takes no more ends the recording, not the run, whose requests are paid for.
+    """
+
+    def __init__(self, path: Path, label: str, secrets: Secrets) -> None:
         self._path = path
+        self._label = label
         self._secrets = secrets
         self._begun = False
+        self._broken: OSError | None = None
+
+    def begin(self) -> None:
+        """Make sure that the file can be written, and leave it as it is."""
+        is_new = not os.path.lexists(self._path)
+        try:
+            with self._path.open('a'):
+                pass
+            if is_new:
+                self._path.unlink()
+        except OSError as error:
+            raise StorageError(f'--record {self._label}: {error.strerror or error}') from error
+
+    def ended(self, result: Result) -> Result:
+        """Return the result; it is an error when not everything was recorded."""
+        if self._broken is None:
+            return result
+        words = f'--record {self._label}: {self._broken.strerror or self._broken}; the recording is not complete'
+        return self._failed(result, StorageError(words))
 
     def model(self, wrapped: Model, thread: str) -> Model:
         """Return a model that does as `wrapped` does, and is recorded."""
         return _RecordingModel(wrapped, self, thread)
 
     def add(self, thread: str, request: dict[str, Any], response: ModelResponse) -> None:
-        """Write one request and its response. Raises `OSError`."""
+        """Write one request and its response."""
+        if self._broken is not None:
+            return
         dumped: Any = ModelMessagesTypeAdapter.dump_python([response], mode='json')[0]
         entry = {'thread': thread, 'model': response.model_name, 'request': request, 'response': _without_own(dumped)}
-        with self._path.open('a' if self._begun else 'w', encoding='utf-8') as file:
-            for line in (entry,) if self._begun else (HEAD, entry):
-                file.write(json.dumps(self._secrets.hide(line), ensure_ascii=False) + '\n')
+        try:
+            with self._path.open('a' if self._begun else 'w', encoding='utf-8') as file:
+                for line in (entry,) if self._begun else (HEAD, entry):
+                    file.write(json.dumps(self._secrets.hide(line), ensure_ascii=False) + '\n')
+        except OSError as error:
+            self._broken = error
         self._begun = True
 
 
@@ -126,12 +173,12 @@ class _RecordingModel(WrapperModel, Threaded):
         self._recorder.add(self._thread, asked, stream.get())
 
 
-class Recording:
+class Recording(Rehearsal):
     """A recording that is played: each thread gets its responses in their order."""
 
-    def __init__(self, path: Path, label: str) -> None:
+    def __init__(self, path: Path, label: str, secrets: Secrets) -> None:
         self.label = label
-        self._secrets = Secrets(os.environ)
+        self._secrets = secrets
         self._threads: dict[str, list[dict[str, Any]]] = {}
         self._played: dict[str, int] = {}
         try:
@@ -141,14 +188,18 @@ class Recording:
         except (OSError, UnicodeDecodeError) as error:
             raise ReplayError(f'{label}: cannot be read: {error}') from error
         for number, line in enumerate(lines, 1):
-            entry = _entry(line, f'{label}:{number}')
+            where = f'{label}:{number}'
+            entry = _object(line, where)
             if number == 1:
                 if {**entry, **HEAD} != entry:
                     raise ReplayError(f'{label}: this is no recording of planctl, or one of a newer one')
                 continue
-            self._threads.setdefault(str(entry.get('thread')), []).append(entry)
+            self._threads.setdefault(str(entry.get('thread')), []).append(_checked(entry, where))
         if not lines:
             raise ReplayError(f'{label}: this is no recording of planctl: it is empty')
+
+    def begin(self) -> None:
+        """Do nothing: it was read when it was made."""
 
     def model(self, thread: str) -> Model:
         """Return the model that answers one that asks."""
@@ -165,18 +216,19 @@ class Recording:
         entries = self._threads.get(thread, [])
         where = f'{self.label}: request {at + 1} of {thread}'
         if at >= len(entries):
-            raise ReplayError(f'{where} was not recorded: {len(entries)} {"was" if len(entries) == 1 else "were"}')
-        if differs := difference(entries[at].get('request', {}), self._secrets.hide(asked)):
+            raise ReplayError(f'{where} was not recorded; there are {self._held() or "none at all"}')
+        if differs := difference(entries[at]['request'], self._secrets.hide(asked)):
             raise ReplayError(f'{where} differs, - recorded and + asked now: {differs}')
         self._played[thread] = at + 1
         return entries[at]['response']
 
-    def compared(self, result: Result) -> Result:
-        """Return the result of a run that was played; it is an error when less was asked than was recorded."""
+    def _held(self) -> str:
+        return ', '.join(f'{len(entries)} of {thread}' for thread, entries in self._threads.items())
+
+    def ended(self, result: Result) -> Result:
+        """Return the result; it is an error when less was asked than was recorded."""
         left = self.leftover()
-        if left is None or result.error is not None or result.stop_reason in _CUT_SHORT:
-            return result
-        return replace(result, stop_reason=StopReason.error, message=left, error=ReplayError(left))
+        return result if left is None else self._failed(result, ReplayError(left))
 
     def leftover(self) -> str | None:
         """Return what was recorded and not asked for, in one line."""
@@ -188,17 +240,35 @@ class Recording:
         return f'{self.label}: recorded requests were not made: {", ".join(left)}' if left else None
 
 
-def _entry(line: str, where: str) -> dict[str, Any]:
+def _object(line: str, where: str) -> dict[str, Any]:
     try:
         entry: Any = json.loads(line)
-        if not isinstance(entry, dict):
-            raise ValueError('this is no object')
-        found = cast('dict[str, Any]', entry)
-        if 'response' in found:
-            (found['response'],) = ModelMessagesTypeAdapter.validate_python([{'kind': 'response', **found['response']}])
+    except (ValueError, RecursionError) as error:
+        raise _no_recording(where, error) from error
+    if not isinstance(entry, dict):
+        raise _no_recording(where, 'this is no object')
+    return cast('dict[str, Any]', entry)
+
+
+def _checked(entry: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return an entry of a recording whose request can be compared and whose response can be given."""
+    try:
+        request = _LINES.validate_python(entry.get('request'), strict=True)
+        (response,) = ModelMessagesTypeAdapter.validate_python([{'kind': 'response', **entry['response']}])
+    except KeyError as error:
+        raise _no_recording(where, 'there is no response') from error
     except (ValueError, TypeError) as error:
-        raise ReplayError(f'{where}: this is no recording of planctl: {str(error).splitlines()[0]}') from error
-    return found
+        raise _no_recording(where, error) from error
+    if not isinstance(response, ModelResponse):
+        raise _no_recording(where, 'the response is none')
+    return {**entry, 'request': request, 'response': response}
+
+
+def _no_recording(where: str, why: object) -> ReplayError:
+    return ReplayError(f'{where}: this is no recording of planctl: {" ".join(str(why).splitlines()[:2])}')
+
+
+_LINES: TypeAdapter[dict[str, list[str]]] = TypeAdapter(dict[str, list[str]])
 
 
 class _ReplayModel(Model, Threaded):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from planctl.agent.mcp import Servers
-    from planctl.agent.rehearsal import Recording
+    from planctl.agent.rehearsal import Rehearsal
 
 
 class Cast(NamedTuple):
@@ -37,8 +37,8 @@ class Cast(NamedTuple):
     executor_model: Model | None
     servers: Sequence[Servers] = ()
     """The MCP servers of both, each once."""
-    recording: Recording | None = None
-    """What is played in the place of models."""
+    rehearsal: Rehearsal | None = None
+    """What records the models, or is played in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,30 +55,28 @@ class Stage:
         planner = self._served(cast.planner, folder, known)
         executor = planner if cast.executor is cast.planner else self._served(cast.executor, folder, known)
         staged = cast._replace(planner=planner, executor=executor, servers=list(known.values()))
-        if self.replay is not None:
-            from planctl.agent.rehearsal import Recording
+        if self.replay is None and self.record is None:
+            return staged
+        import os
 
-            recording = Recording(folder / self.replay, self.replay)
+        from planctl.agent.essence import Secrets
+        from planctl.agent.rehearsal import Recorder, Recording
+
+        secrets = Secrets(os.environ, [value for servers in known.values() for value in servers.secrets])
+        if self.replay is not None:
+            recording = Recording(folder / self.replay, self.replay, secrets)
             return staged._replace(
                 planner_model=staged.planner_model and recording.model('planner'),
                 executor_model=staged.executor_model and recording.model('executor'),
-                recording=recording,
+                rehearsal=recording,
             )
-        if self.record is not None:
-            import os
-
-            from planctl.agent.essence import Secrets
-            from planctl.agent.rehearsal import BEGINNING, Recorder
-            from planctl.cli.overwriting import require_own
-
-            require_own(str(folder / self.record), BEGINNING, option='--record')
-            hidden = [value for servers in known.values() for value in servers.secrets]
-            recorder = Recorder(folder / self.record, Secrets(os.environ, hidden))
-            return staged._replace(
-                planner_model=staged.planner_model and recorder.model(staged.planner_model, 'planner'),
-                executor_model=staged.executor_model and recorder.model(staged.executor_model, 'executor'),
-            )
-        return staged
+        assert self.record is not None
+        recorder = Recorder(folder / self.record, self.record, secrets)
+        return staged._replace(
+            planner_model=staged.planner_model and recorder.model(staged.planner_model, 'planner'),
+            executor_model=staged.executor_model and recorder.model(staged.executor_model, 'executor'),
+            rehearsal=recorder,
+        )
 
     def _served(self, loaded: LoadedAgent, folder: Path, known: dict[Path, Servers]) -> LoadedAgent:
         beside = None if loaded.path is None else loaded.path.parent / MCP_FILE

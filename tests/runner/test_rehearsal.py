@@ -60,6 +60,9 @@ PLAYED = RECORDED.replace(
 WORDS = ('run', 'look and leap', '--plan-first', '--agent', 'agents:agent')
 
 
+ENTRY = {'thread': 'executor', 'request': {'tools': []}, 'response': {'parts': []}}
+
+
 @pytest.fixture(scope='module')
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a run was recorded."""
@@ -168,7 +171,7 @@ def test_more_or_fewer_requests_than_were_recorded(recorded: Path) -> None:
     lines = (recorded / 'run.jsonl').read_text().splitlines(keepends=True)
     write(recorded, 'short.jsonl', ''.join(lines[:-1]))
     done = planctl(recorded, *WORDS, '--replay', 'short.jsonl')
-    assert 'short.jsonl: request 5 of executor was not recorded: 4 were' in done.stderr
+    assert 'short.jsonl: request 5 of executor was not recorded; there are 2 of planner, 4 of executor' in done.stderr
     done = planctl(recorded, *WORDS[:2], '--plan-only', *WORDS[3:], '--session', 'b', '--replay', 'run.jsonl')
     assert done.returncode == 7
     assert 'run.jsonl: recorded requests were not made: 5 of executor' in done.stderr.splitlines()[-1]
@@ -203,27 +206,59 @@ def test_workers_are_played_in_any_order(recorded: Path) -> None:
         ('hello', 'x.jsonl:1: this is no recording of planctl: '),
         ('{"schema": 1, "kind": "recording"}\n{"thread": "a", "response": {"parts": 5}}', 'x.jsonl:2: this is no'),
         ('{"schema": 1, "kind": "recording"}\n[]', 'x.jsonl:2: this is no recording of planctl: this is no object'),
+        ('[' * 100_000, 'x.jsonl:1: this is no recording of planctl: '),
+        *(
+            (f'{{"schema": 1, "kind": "recording"}}\n{json.dumps(ENTRY | {key: value})}', 'x.jsonl:2: this is no recor')
+            for key, value in (
+                ('request', None),
+                ('request', [1]),
+                ('request', {'tools': 5}),
+                ('request', {'tools': [None]}),
+                ('response', None),
+                ('response', 'x'),
+                ('response', {'parts': [{'part_kind': 'x'}]}),
+                ('response', {'kind': 'request', 'parts': []}),
+            )
+        ),
+        (f'{{"schema": 1, "kind": "recording"}}\n{json.dumps(ENTRY)[:40]}', 'x.jsonl:2: this is no recording'),
     ],
 )
 def test_what_is_no_recording(text: str | None, message: str, tmp_path: Path) -> None:
     if text is not None:
         write(tmp_path, 'x.jsonl', text)
     with pytest.raises(ReplayError) as caught:
-        Recording(tmp_path / 'x.jsonl', 'x.jsonl')
+        Recording(tmp_path / 'x.jsonl', 'x.jsonl', Secrets({}))
     assert caught.value.message.startswith(message)
     assert '\n' not in caught.value.message
 
 
 def test_a_recording_begins_anew_with_the_first_answer_and_not_before(tmp_path: Path) -> None:
     write(tmp_path, 'x.jsonl', 'old')
-    recorder = Recorder(tmp_path / 'x.jsonl', Secrets({}))
+    recorder = Recorder(tmp_path / 'x.jsonl', 'x.jsonl', Secrets({}))
     assert (tmp_path / 'x.jsonl').read_text() == 'old'
     request = {'tools': [], 'plan': [], 'prompt': ['hello']}
     recorder.add('executor', request, ModelResponse(parts=[TextPart('hi'), ToolCallPart('go', {'far': 1})]))
-    recording = Recording(tmp_path / 'x.jsonl', 'x.jsonl')
+    recording = Recording(tmp_path / 'x.jsonl', 'x.jsonl', Secrets({}))
     response = recording.next('executor', request)
     assert [part.part_kind for part in response.parts] == ['text', 'tool-call']
     assert recording.leftover() is None
+
+
+@pytest.mark.parametrize('file', ['no/such/folder/r.jsonl', '.', ''])
+def test_a_recording_that_cannot_be_written_ends_the_run_before_it_begins(file: str, tmp_path: Path) -> None:
+    done = planctl(tmp_path, 'run', '* a', '--plan-first', '--model', 'offline', '--record', file)
+    assert (done.returncode, done.stderr.count('\n')) == (5, 1)
+    assert done.stderr.startswith(f'planctl: --record {file}: ')
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs a device that is always full')
+def test_a_recording_that_breaks_off_ends_no_run_and_is_said_at_its_end(tmp_path: Path) -> None:
+    done = planctl(tmp_path, 'run', '* a', '--plan-first', '--model', 'offline', '--record', '/dev/full')
+    assert done.returncode == 5
+    words = 'planctl: --record /dev/full: No space left on device; the recording is not complete'
+    assert done.stderr.splitlines()[-1] == words
+    assert plan_in(tmp_path).progress.completed == 1
 
 
 def test_secrets_are_found_by_name_and_by_look() -> None:
@@ -231,8 +266,34 @@ def test_secrets_are_found_by_name_and_by_look() -> None:
     assert secrets.hide({'a': ['zyxwvuts', 'zyxwvuts-longer', 'abc /usr/bin/env', 5, None]}) == {
         'a': ['***', '***', 'abc /usr/bin/env', 5, None]
     }
-    for text in ('sk-ant-api03-ponmlkjihgf0', 'ghp_0123456789abcdefghij', 'Bearer eyJhbGciOi.abc'):
+    for text in (
+        'sk-ant-api03-ponmlkjihgf0',
+        'sk_live_0123456789abcdefghij',
+        'ghp_0123456789abcdefghij',
+        'Bearer eyJhbGciOi.abc',
+        'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NSJ9.c2lnbmF0dXJl',
+    ):
         assert secrets.hide(f'use {text} now') == 'use *** now'
+    assert secrets.hide('postgresql://me:pa55@host/db') == 'postgresql://***@host/db'
+    # What merely begins like one is what it says.
+    for text in (
+        'skeleton_of_the_settings_page.py',
+        'sk_etch_of_the_whole_page',
+        'risk-of-losing-the-database',
+        'a:b@c',
+    ):
+        assert secrets.hide(text) == text
+
+
+def test_secrets_are_found_however_they_are_written() -> None:
+    key = '-----BEGIN KEY-----\nMIIEvQIBADANBg"kqhki\u00e4\n-----END KEY-----\n'
+    for name in ('SSH_PRIVATE_KEY', 'DB_PASS', 'MYSQL_PWD', 'GITHUB_PAT', 'my_password'):
+        secrets = Secrets({name: key, 'PWD': '/a/long/folder', 'PATH': '/usr/bin:/bin'})
+        arguments = json.dumps({'text': key})
+        for text in (key, arguments, json.dumps({'text': key}, ensure_ascii=False), *key.splitlines()):
+            assert 'MIIEv' not in str(secrets.hide(text)), (name, text)
+        assert json.loads(secrets.hide(arguments)) == {'text': '***'}
+        assert secrets.hide('/a/long/folder /usr/bin:/bin') == '/a/long/folder /usr/bin:/bin'
 
 
 def test_a_difference_is_one_readable_line() -> None:
