@@ -270,6 +270,8 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
     # pydantic-ai greets on terminals; what is there belongs to the plan.
     os.environ.setdefault('PYDANTIC_AI_NO_BANNER', '1')
     opening, session, where = store_of(settings, cast, create=bool(wanted.objective))
+    if cast.rehearsal is not None:
+        cast.rehearsal.begin()
     stop, holder = Stop(), Holder.here()
     actor = actor_of(settings)
     with ExitStack() as open_now:
@@ -298,8 +300,8 @@ def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> 
                     else:
                         result = await run(job, planner=cast.planner_model, executor=cast.executor_model, stop=stop)
                 job.introduce()
-            if cast.recording is not None:
-                result = cast.recording.compared(result)
+            if cast.rehearsal is not None:
+                result = cast.rehearsal.ended(result)
             if log is not None:
                 log.finish(result)
             if stop.reason is not None and is_left_behind():
