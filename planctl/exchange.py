@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
-from planctl.errors import BlankText, DuplicateId, InputError
+from planctl.errors import DuplicateId, InputError
 from planctl.markdown import STATUS_OF, is_marked, number_dependencies, read_bullets, read_marked
 from planctl.operations import Describe, Operation, Remove, Restore
-from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, next_id_after
+from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, check_text, next_id_after
 from planctl.sanitize import clean, clean_block, shown
 from planctl.text import MARKS
 
@@ -266,9 +266,7 @@ def _ids(plan: Plan, items: Sequence[Item], *, replacing: bool) -> tuple[list[st
 
 
 def _step(item: Item, name: Mapping[str, str], replaced: Step | None, actor: str, now: float) -> Step:
-    content = clean(item.content)
-    if not content:
-        raise BlankText('the text of a step is blank')
+    content = check_text(item.content)
     works = item.status is TaskStatus.in_progress
     owner, started_at = item.owner, item.started_at
     if owner is None and started_at is None:

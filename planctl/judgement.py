@@ -1,4 +1,4 @@
-"""What one transaction has done to a plan so far and what is still to be judged. Pure; it refuses only blank text."""
+"""What one transaction has done to a plan so far and what is still to be judged. Pure; it refuses nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
 from planctl.change import Remark
-from planctl.errors import BlankText
 from planctl.operations import Operation, Remove, SetStatus
 from planctl.plan import Plan, Problem, Step, TaskStatus
 from planctl.sanitize import clean
@@ -75,14 +74,6 @@ def with_status(step: Step, status: TaskStatus, *, actor: str, now: float, note:
         started_at=now if starts else None,
         note=clean(note or ''),
     )
-
-
-def storable(content: str) -> str:
-    """Return the text of a step as it is stored; `BlankText` when nothing is left of it."""
-    text = clean(content)
-    if not text:
-        raise BlankText
-    return text
 
 
 def listed(ids: Sequence[str], most: int = 20) -> str:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from planctl.errors import DamagedStep, InvalidId, InvalidName, StepNotFound
-from planctl.sanitize import clean, has_control
+from planctl.errors import BlankText, DamagedStep, InvalidId, InvalidName, StepNotFound
+from planctl.sanitize import clean, has_control, is_visible
 
 
 class TaskStatus(str, Enum):
@@ -232,8 +232,18 @@ def not_an_id(step_id: str) -> str:
     return f'{seen[:80]!r} cannot be an id: {(InvalidId.__doc__ or "").rstrip(".")}'
 
 
+def check_text(content: str, of: str = 'a step') -> str:
+    """Return the text of a step as it is stored; `BlankText` when a reader would see nothing of it."""
+    text = clean(content)
+    if not is_visible(text):
+        raise BlankText(f'the text of {of} is blank')
+    return text
+
+
 def check_session(session: str) -> str:
     """Return a session name of 1 to 200 characters without control characters, or raise `InvalidName`."""
+    if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidName(f'a session name is text, not {_shown(session)}')
     if not 1 <= len(session) <= 200 or has_control(session):
         raise InvalidName('a session name has 1 to 200 characters and no control characters')
     return session
@@ -241,12 +251,18 @@ def check_session(session: str) -> str:
 
 def check_table(table: str) -> str:
     """Return a table name that is a plain SQL identifier, or raise `InvalidName`."""
+    if not isinstance(table, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidName(f'a table name is text, not {_shown(table)}')
     if _TABLE.fullmatch(table) is None or table.lower().startswith('sqlite_'):
         raise InvalidName(
             f'invalid table name {clean(table)[:80]!r}: '
             'letters, digits and _, no digit first, at most 63, not beginning with sqlite_'
         )
     return table
+
+
+def _shown(value: object) -> str:
+    return clean(repr(value))[:80]
 
 
 def next_id_after(next_id: int, ids: Iterable[str]) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 
 from planctl.change import Remark
 from planctl.errors import DuplicateId, EmptyReplacement
-from planctl.judgement import Judgement, listed, storable
+from planctl.judgement import Judgement, listed
 from planctl.matching import match
 from planctl.operations import Draft, Replace
-from planctl.plan import SHOWN_FIELDS, Step, TaskStatus, check_id, field_marks
+from planctl.plan import SHOWN_FIELDS, Step, TaskStatus, check_id, check_text, field_marks
 from planctl.sanitize import clean
 from planctl.working import Working
 
@@ -50,7 +50,7 @@ class _Replacement:
         self.stored = dict(judgement.work.steps)
         """The steps before anything was dropped, which also changes those that stay."""
         self.items = operation.items
-        self.texts = [storable(item.content) for item in operation.items]
+        self.texts = [check_text(item.content, f'item {at}') for at, item in enumerate(operation.items, 1)]
         self.plain = operation.plain
         self.base = None if operation.base is None else dict(operation.base)
         self.ids: dict[int, str] = {}

@@ -21,7 +21,7 @@ from planctl.errors import (
     ResolvedParent,
     StepNotFound,
 )
-from planctl.judgement import Judgement, listed, storable
+from planctl.judgement import Judgement, listed
 from planctl.mending import left, mend, refuse_others
 from planctl.operations import (
     Add,
@@ -40,7 +40,7 @@ from planctl.operations import (
     SetStatus,
     Undepend,
 )
-from planctl.plan import Plan, Step, TaskStatus, check_id
+from planctl.plan import Plan, Step, TaskStatus, check_id, check_text
 from planctl.sanitize import clean, clean_block
 from planctl.settling import settle as settle
 from planctl.settling import settling
@@ -107,7 +107,7 @@ def _apply_one(judgement: Judgement, operation: Operation) -> None:
             work.put(
                 replace(
                     step,
-                    content=step.content if content is None else storable(content),
+                    content=step.content if content is None else check_text(content),
                     active_form=step.active_form if active_form is None else clean(active_form),
                 )
             )
@@ -143,7 +143,7 @@ def _add(judgement: Judgement, add: Add) -> None:
         raise DuplicateId(f'a step with the id {add.id} is already in this plan', ids=[add.id])
     step = Step(
         id=work.new_id() if add.id is None else check_id(add.id),
-        content=storable(add.content),
+        content=check_text(add.content),
         active_form=clean(add.active_form),
         parent_id=add.parent_id,
         depends_on=tuple(dict.fromkeys(add.depends_on)),
@@ -214,7 +214,7 @@ def _restore(judgement: Judgement, operation: Restore) -> None:
         work.put(
             replace(
                 step,
-                content=storable(step.content),
+                content=check_text(step.content),
                 active_form=clean(step.active_form),
                 depends_on=tuple(dict.fromkeys(step.depends_on)),
                 lease=current.lease if current is not None and holds else None,

@@ -19,6 +19,8 @@ from planctl.text import render_tree, step_line
 
 MAX_AVAILABLE = 40
 MAX_IDS = 60
+STATED_CYCLE = 'stated_cycle'
+"""For a model, the code of a loop of which nothing is stored yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,20 @@ def steps_of(remark: Remark) -> tuple[str, ...]:
 def refusal(error: PlanctlError, plan: Plan | None) -> Refusal:
     """Return an error of the rules as an answer."""
     there: tuple[str, ...] = ()
-    if error.code == 'step_not_found' and plan is not None:
+    code = error.code
+    if code == 'step_not_found' and plan is not None:
         # Open steps first: those are what a model can have meant.
         ordered = sorted(plan.steps, key=lambda step: step.resolved)
         there = tuple(step.id for step in ordered[: MAX_IDS + 1])
-    return Refusal(error.code, error.message, error.ids, error.hint, there)
+    elif code == 'cycle' and not _is_stored_in_part(error.ids, plan):
+        code = STATED_CYCLE
+    return Refusal(code, error.message, error.ids, error.hint, there)
+
+
+def _is_stored_in_part(loop: tuple[str, ...], plan: Plan | None) -> bool:
+    """Whether one of the dependencies of a loop was there before, so that it can be taken away."""
+    steps = (plan.get(step_id) for step_id in loop) if plan is not None else ()
+    return any(step is not None and not set(loop).isdisjoint(step.depends_on) for step in steps)
 
 
 # --- Reading ----------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _checked(tool: str, arguments: Mapping[str, Any], mode: Mode, also: Sequence
         template = prompts.NOT_JSON if reason.startswith('JSON ') else prompts.NOT_AN_OBJECT
         named = ', '.join(fields) or prompts.NO_FIELDS
         raise BadArguments(template.format(reason=clean(reason.removeprefix('JSON ')), got=reason, fields=named))
-    _refuse_unknown(tool, arguments, (*fields, *also), mode)
+    _refuse_unknown(tool, {name: value for name, value in arguments.items() if name not in also}, fields, mode)
     _require(tool, arguments, mode.schema(tool).get('required', ()), fields)
     return arguments
 

@@ -52,7 +52,7 @@ ONLY_WITH_SUBTASKS = '{name} cannot be used here: this plan has no subtasks and 
 MISSING = '{where} needs {name}. Fields: {fields}.'
 WRONG_TYPE = '{name} must be {expected}, not {got}.'
 UNKNOWN_STATUS = '{name} {got} is not a status. Statuses: {statuses}.'
-NO_UPDATES = 'updates is empty: give at least one {{task_id, status}}.'
+NO_UPDATES = 'updates is empty: give at least one {task_id, status}.'
 
 # --- Answers ----------------------------------------------------------------------------------------------------
 
@@ -107,6 +107,7 @@ WAYS_OUT: Mapping[str, tuple[tuple[str, str], ...]] = {
     'resolved_parent': (('update', 'Set {blocking} to pending first.'),),
     'nothing_to_wait_for': (('update', 'Set it to pending or in_progress.'),),
     'cycle': (('set_dependency', 'Take one of these dependencies away first: `{set_dependency}` with remove=true.'),),
+    'stated_cycle': (('', 'Leave out what closes the circle.'),),
     'duplicate_dependency': (('', 'There is nothing to do.'),),
     'empty_replacement': (
         ('update', 'If they are not wanted any more, set them to cancelled.'),

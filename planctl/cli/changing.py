@@ -13,10 +13,10 @@ from planctl.cli.database import change
 from planctl.cli.ids import resolve, resolve_all
 from planctl.cli.settings import Settings
 from planctl.cli.stdin import read_stdin
-from planctl.errors import BlankText, InputError
+from planctl.errors import InputError
 from planctl.operations import Add, Depend, Describe, Edit, Move, Operation, Remove, SetStatus, Undepend
-from planctl.plan import Plan, TaskStatus
-from planctl.sanitize import clean
+from planctl.plan import Plan, TaskStatus, check_text
+from planctl.sanitize import is_visible
 
 Ids = Annotated[
     list[str],
@@ -66,8 +66,8 @@ def add(
     """Add a step, or with - one for each line of stdin. Makes ./plan.db where there is none yet."""
     _only_one(before, after)
     texts = _lines() if words == ['-'] else [' '.join(words)]
-    if not all(map(clean, texts)):
-        raise BlankText('the text of a step is blank')
+    for text in texts:
+        check_text(text)
 
     def make(plan: Plan) -> Iterable[Operation]:
         parent = None if under is None else resolve(plan, under)
@@ -141,8 +141,8 @@ def edit(
     if any(value is not None for value in of_session):
         raise InputError('the objective and the brief belong to the session: leave the id out')
     text = _read(content)
-    if text is not None and not clean(text):
-        raise BlankText('the text of a step is blank')
+    if text is not None:
+        check_text(text)
     named: list[str] = []
 
     def make(plan: Plan) -> Iterable[Operation]:
@@ -285,7 +285,7 @@ def _read(text: str | None) -> str | None:
 def _lines() -> list[str]:
     import re
 
-    lines = [line for line in re.split('[\r\n]+', read_stdin()) if clean(line)]
+    lines = [line for line in re.split('[\r\n]+', read_stdin()) if is_visible(line)]
     if not lines:
         raise InputError('there is no step in stdin: it takes one a line')
     return lines

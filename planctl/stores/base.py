@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 from planctl.change import Change, difference, longest_increasing, problems_left
-from planctl.errors import BlankText, DuplicateId, Unsupported
-from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, next_id_after, progress
+from planctl.errors import DuplicateId, Unsupported
+from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, check_text, next_id_after, progress
 from planctl.sanitize import clean
 
 if TYPE_CHECKING:
@@ -294,9 +294,7 @@ def _storable(stated: Step, stored: Step | None) -> Step:
     if stored is None:
         check_id(stated.id)
     if stored is None or stated.content != stored.content:
-        stated = replace(stated, content=clean(stated.content))
-        if not stated.content:
-            raise BlankText
+        stated = replace(stated, content=check_text(stated.content))
     if stored is None or stored.status is not stated.status:
         return stated
     return replace(stated, owner=stored.owner, lease=stored.lease, started_at=stored.started_at, note=stored.note)

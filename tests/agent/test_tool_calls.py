@@ -229,6 +229,8 @@ async def test_slips_in_a_row_are_answered_and_the_run_goes_on():
         text.encode()
         assert len(text) < 400
         assert '\n' not in text
+        # Braces are doubled only where a text is filled in.
+        assert '{{' not in text
 
 
 @pytest.mark.parametrize(
@@ -311,6 +313,33 @@ async def test_refusals_name_a_way_out_among_the_tools_there_are():
     asked = [[call('x_update_task_status', task_id='2', status='completed')]]
     (told,) = await outcomes(Script(asked), Planning(store=store, enable_subtasks=True).prefix_tools('x'))
     assert '`x_set_dependency`' in told[1]
+
+
+async def test_a_circle_is_answered_with_what_can_be_taken_away_or_left_out():
+    def items(*waits: list[str]) -> list[dict[str, object]]:
+        return [{'id': str(at), 'content': f'step {at}', 'depends_on': on} for at, on in enumerate(waits, 1)]
+
+    taking_away, leaving_out = '`set_dependency` with remove=true', 'Leave out what closes the circle.'
+    for written, slip, way_out in (
+        ([], call('write_plan', items=items(['1'])), leaving_out),
+        ([], call('write_plan', items=items(['2'], ['1'])), leaving_out),
+        (items([], []), call('set_dependency', task_id='1', depends_on_id='1'), leaving_out),
+        (items([], ['1']), call('set_dependency', task_id='1', depends_on_id='2'), taking_away),
+        (items([], ['1']), call('write_plan', items=items(['2'], ['1'])), taking_away),
+    ):
+        script = Script([[call('write_plan', items=written)], [slip]])
+        told = await outcomes(script, Planning(enable_subtasks=True))
+        assert told[1][0] == 'failed'
+        assert [way in told[1][1] for way in (taking_away, leaving_out)] == [
+            way_out is taking_away,
+            way_out is leaving_out,
+        ]
+
+
+async def test_what_a_tool_for_reading_does_not_take_is_answered_with_what_its_schema_has():
+    for tool in ('read_plan', 'get_available_tasks'):
+        (told,) = await outcomes(Script([[call(tool, depth=1)]]), Planning(enable_subtasks=True))
+        assert told == ('failed', f"{tool} has the unknown field 'depth'. Known fields: nothing, an empty object.")
 
 
 async def test_an_empty_plan_over_open_steps_is_refused_and_names_them():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,6 +76,13 @@ def test_table_names_that_cannot(table: str) -> None:
     with pytest.raises(InvalidName) as caught:
         check_table(table)
     assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize('name', [None, 7, b'a', ['a']])
+@pytest.mark.parametrize('check', [check_session, check_table])
+def test_what_is_no_text_names_nothing_and_is_said(check: Callable[[Any], str], name: object) -> None:
+    with pytest.raises(InvalidName, match=f'name is text, not {re.escape(repr(name))}'):
+        check(name)
 
 
 @pytest.mark.parametrize(

@@ -176,11 +176,13 @@ def test_the_last_child_says_that_its_parent_can_be_completed_and_completes_noth
     assert do(stored, to('done', 'p', cascade=True)).remark('completable') == ()
 
 
-@pytest.mark.parametrize('text', ['', ' ', '\n\t\r', '\u3000\u00a0'])
+@pytest.mark.parametrize('text', ['', ' ', '\n\t\r', '\u3000\u00a0', '\u200b', ' \u2060\ufeff ', '\u3164'])
 def test_blank_text_is_refused(text: str) -> None:
     for operation in (Add(text), Edit('a', text), Replace((Draft('A'), Draft(text)))):
         with pytest.raises(BlankText):
             do(plan(step('a')), operation)
+    with pytest.raises(BlankText, match='item 2 is blank'):
+        do(plan(step('a')), Replace((Draft('A'), Draft(text))))
 
 
 def test_every_text_that_goes_in_is_made_safe() -> None:

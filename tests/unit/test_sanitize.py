@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planctl.sanitize import clean, clean_block, has_control, shown, shown_block
+from planctl.sanitize import clean, clean_block, has_control, is_visible, shown, shown_block
 
 HOSTILE = st.text(
     st.one_of(
@@ -90,6 +90,18 @@ def test_shown_text_is_the_stored_text_but_for_what_reorders_it() -> None:
     assert shown('日本 \u202eabc\u2069') == '日本 \\u202eabc\\u2069'
     assert shown('👩\u200d💻 e\u0301') == '👩\u200d💻 e\u0301'
     assert shown_block('a\u200f\nb') == 'a\\u200f\nb'
+
+
+@pytest.mark.parametrize('seen', ['a', '✓', '日', '\ufffd', '\u0301', '👩\u200d💻', '\u200ba', '\u2800.'])
+def test_text_with_one_sign_that_is_seen_is_visible(seen: str) -> None:
+    assert is_visible(seen)
+
+
+@pytest.mark.parametrize(
+    'blank', ['', ' ', '\u200b', '\u200b\u2060 \ufeff', '\u202e', '\u00ad', '\u3164', '\u2800', '\ufe0f']
+)
+def test_text_of_which_a_reader_sees_nothing_is_not(blank: str) -> None:
+    assert not is_visible(blank)
 
 
 def test_a_megabyte_is_no_matter() -> None:
