@@ -60,7 +60,8 @@ class Stage:
         import os
 
         from planctl.agent.essence import Secrets
-        from planctl.agent.rehearsal import Recorder, Recording
+        from planctl.agent.rehearsal import BEGINNING, Recorder, Recording
+        from planctl.cli.overwriting import require_own
 
         secrets = Secrets(os.environ, [value for servers in known.values() for value in servers.secrets])
         if self.replay is not None:
@@ -71,6 +72,7 @@ class Stage:
                 rehearsal=recording,
             )
         assert self.record is not None
+        require_own(str(folder / self.record), BEGINNING, option='--record')
         recorder = Recorder(folder / self.record, self.record, secrets)
         return staged._replace(
             planner_model=staged.planner_model and recorder.model(staged.planner_model, 'planner'),

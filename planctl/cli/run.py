@@ -1,8 +1,7 @@
-"""`planctl run`: its options, and what it writes where. pydantic-ai is imported inside, and by nothing else here."""
+"""`planctl run`: its options, and which of them make no sense together. What runs is imported inside."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -11,11 +10,6 @@ from planctl.cli.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from planctl.agent.job import Wanted
-    from planctl.agent.outcome import Result
-    from planctl.agent.watch import RunEvent
-    from planctl.cli.casting import Cast
 
 T = TypeVar('T')
 
@@ -136,7 +130,7 @@ def run_command(
         raise InputError('--json and --events - both write to stdout: --events FILE writes elsewhere')
     looks = print_spec or dry_run
     if approve and not looks:
-        _require_terminal()
+        _require_terminal(objective)
     given = _objective(objective)
     folder = Path.cwd()
     if given is None and not print_spec:
@@ -148,6 +142,8 @@ def run_command(
     def first(one: T | None, other: T | None) -> T | None:
         return other if one is None else one
 
+    # First what is said of both, so that a slip in it is told as one.
+    for_both = limits_of(max_requests, max_tokens, max_cost, timeout, retries)
     wanted = Wanted(
         objective=given or '',
         plan_first=plan_first,
@@ -163,8 +159,9 @@ def run_command(
             first(planner_max_cost, max_cost),
             first(planner_timeout, timeout),
             first(planner_retries, retries),
+            planning=True,
         ),
-        executor=limits_of(max_requests, max_tokens, max_cost, timeout, retries),
+        executor=for_both,
         steps_per_context=steps_per_context,
         workers=workers,
         helps=worker,
@@ -179,7 +176,9 @@ def run_command(
                 from planctl.cli.looking import look
 
                 return look(settings, wanted, cast, dry_run=dry_run)
-            return _run(settings, wanted, cast, events)
+            from planctl.cli.running import run_and_answer
+
+            return run_and_answer(settings, wanted, cast, events)
         except SystemExit as error:
             raise ModelError(f'the agent ended the process: sys.exit({error.code!r})') from error
 
@@ -206,10 +205,15 @@ def _refuse_both(**given: bool) -> None:
             raise InputError(f'--{one} and {named} exclude each other{why}')
 
 
-def _require_terminal() -> None:
+def _require_terminal(objective: str | None) -> None:
     from planctl.cli.terminal import is_conversation
     from planctl.errors import InputError
 
+    if objective == '-':
+        raise InputError(
+            '--approve asks on stdin, where the objective comes from',
+            hint='planctl run --plan-first --approve "$(cat FILE)"',
+        )
     if not is_conversation():
         raise InputError(
             '--approve asks at a terminal, and here is none',
@@ -245,104 +249,3 @@ def _require_plan(settings: Settings, agent: str | None, folder: Path) -> None:
             f'session {plan.session!r} has no plan, and no objective was given',
             hint='planctl run --plan-first "what is to be done"',
         )
-
-
-def _run(settings: Settings, wanted: Wanted, cast: Cast, events: str | None) -> int:
-    import asyncio
-    import os
-    from contextlib import AsyncExitStack, ExitStack
-
-    from planctl.agent.job import Job, Stop
-    from planctl.agent.lease import Holder
-    from planctl.agent.runner import help_out, run
-    from planctl.agent.tracing import start_tracing
-    from planctl.cli import live_long
-    from planctl.cli.asides import asides
-    from planctl.cli.asking import Asking
-    from planctl.cli.casting import store_of
-    from planctl.cli.database import actor_of
-    from planctl.cli.events import event_log
-    from planctl.cli.live import reporter
-    from planctl.cli.output import complain
-    from planctl.cli.stopping import is_left_behind, signals_end
-    from planctl.cli.terminal import is_conversation
-
-    # pydantic-ai greets on terminals; what is there belongs to the plan.
-    os.environ.setdefault('PYDANTIC_AI_NO_BANNER', '1')
-    opening, session, where = store_of(settings, cast, create=bool(wanted.objective))
-    if cast.rehearsal is not None:
-        cast.rehearsal.begin()
-    stop, holder = Stop(), Holder.here()
-    actor = actor_of(settings)
-    with ExitStack() as open_now:
-        hear = open_now.enter_context(asides(settings))
-        open_now.callback(start_tracing(lambda text: complain(f'planctl: {text}')))
-        watch = open_now.enter_context(reporter(settings))
-        log = None if events is None else open_now.enter_context(event_log(events, holder.run, session))
-
-        def tell(event: RunEvent) -> None:
-            if log is not None:
-                log(event)
-            watch(event)
-
-        async def go() -> Result:
-            async with AsyncExitStack() as held:
-                store = await held.enter_async_context(opening)
-                person = Asking(watch, store, actor) if is_conversation() else None
-                job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
-                # One that does not come up is not waited for after Ctrl-C.
-                for servers in cast.servers:
-                    await held.enter_async_context(servers.running(hear))
-                with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
-                    if wanted.helps:
-                        assert cast.executor_model is not None
-                        result = await help_out(job, cast.executor_model, stop)
-                    else:
-                        result = await run(job, planner=cast.planner_model, executor=cast.executor_model, stop=stop)
-                job.introduce()
-            if cast.rehearsal is not None:
-                result = cast.rehearsal.ended(result)
-            if log is not None:
-                log.finish(result)
-            if stop.reason is not None and is_left_behind():
-                watch.close()
-                os._exit(_flushed(_finish(settings, result, listed=watch.plain, answered=events != '-')))
-            return result
-
-        live_long()
-        result = asyncio.run(go())
-    return _finish(settings, result, listed=watch.plain, answered=events != '-')
-
-
-def _flushed(status: int) -> int:
-    import sys
-
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    return status
-
-
-def _finish(settings: Settings, result: Result, *, listed: bool, answered: bool) -> int:
-    """Write the answer to stdout and how it ended to stderr; return the exit status."""
-    from planctl.agent.outcome import STATUS
-    from planctl.cli.failure import report
-    from planctl.cli.output import complain, emit, emit_json
-    from planctl.sanitize import shown, shown_block
-    from planctl.text import step_line
-
-    if settings.json:
-        emit_json(result.document())
-    elif result.text and answered and not settings.quiet:
-        emit(shown_block(result.text) + '\n')
-    if result.error is not None:
-        return report(result.error)
-    status = STATUS[result.stop_reason]
-    if status and listed:
-        for step in result.plan.steps:
-            if not step.resolved:
-                complain(f'  {step_line(result.plan, step)}')
-    if status or not settings.quiet:
-        reason, message = result.stop_reason.value.replace('_', ' '), shown(result.message)
-        complain(f'planctl: {message}' if reason in message else f'planctl: {reason}: {message}')
-    return status

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 from planctl.agent.job import Stop
 from planctl.agent.outcome import STATUS, StopReason
+from planctl.cli.output import complain
 
 
 @contextmanager
@@ -37,6 +38,8 @@ def signals_end(stop: Stop, close: Callable[[], None], *, deaf: Callable[[], boo
             return
         with suppress(Exception):
             close()
+            words = reason.value.replace('_', ' ')
+            complain(f'planctl: {words} at once; what was in progress is given back by the next `planctl run`')
         os._exit(STATUS[reason])
 
     before = {number: signal.signal(number, ask) for number in reasons}

@@ -206,6 +206,7 @@ class Terminal:
 ZYGOTE = """
 import json, os, sys
 import agents, planctl.agent.runner, planctl.agent.tracing, planctl.cli.casting, planctl.cli.live, planctl.cli.run
+import planctl.cli.running
 from planctl.cli.app import run
 for line in sys.stdin:
     pid = os.fork()

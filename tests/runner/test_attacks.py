@@ -55,7 +55,8 @@ waiting = agent_of(WRITE, [('wait', {})])
 async def wait() -> str:
     open('blocking', 'w').close()
     await asyncio.sleep(100)
-leaving = agent_of(lambda: sys.exit(0))
+leaving = agent_of('end')
+leaving.output_validator(lambda output: sys.exit(0))
 escaping = agent_of([('no\\x1b[2Jsuch', {'a': '\\x1b]0;own\\x07'})], '\\x1b[2J\\x9b1mhi')
 """
 
@@ -304,7 +305,7 @@ def test_what_is_drawn_on_a_terminal_that_was_closed_does_not_end_the_run_otherw
 
 def test_stdout_is_the_answer_alone_and_what_ends_the_process_is_said(folder: Path) -> None:
     ended = planctl(folder, 'run', 'x', '--agent', 'agents:leaving', '--json')
-    assert (ended.returncode, ended.stdout) == (7, '')
+    assert (ended.returncode, json.loads(ended.stdout)['stop_reason']) == (7, 'error')
     assert 'sys.exit(0)' in json.loads(ended.stderr.splitlines()[-1])['error']['message']
     assert 'noise' in ended.stderr
 

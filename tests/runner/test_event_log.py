@@ -271,6 +271,7 @@ def test_events_that_cannot_be_written_do_not_end_the_run(tmp_path: Path) -> Non
     # There they are the answer, and that is lost.
     assert lost.returncode == 5
     assert lost.stderr.count('no more events are written') == 1
+    assert 'planctl: the plan is finished: 1 of 1 steps completed' in lost.stderr.splitlines()
 
 
 @pytest.mark.parametrize('option', ['--events', '--record'])

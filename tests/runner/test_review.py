@@ -252,5 +252,7 @@ def test_without_a_terminal_nobody_can_approve(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, '')
     assert done.stderr.startswith('planctl: --approve asks at a terminal, and here is none (--plan-only ')
     assert not (tmp_path / 'plan.db').exists()
+    piped = planctl(tmp_path, 'run', '-', '--plan-first', '--approve', '--model', 'offline', stdin='1. a')
+    assert piped.stderr.startswith('planctl: --approve asks on stdin, where the objective comes from (planctl run ')
     both = planctl(tmp_path, 'run', '1. a', '--plan-only', '--approve', '--model', 'offline')
     assert (both.returncode, both.stderr.count('\n')) == (2, 1)

@@ -199,7 +199,7 @@ def test_limits_are_read_as_people_write_them() -> None:
     for bad in ('', '-1', 'soon', '1d', '0', 'nan', 'inf', '1e3'):
         with pytest.raises(InputError):
             seconds(bad)
-    for bad in ('', '-1', 'free', 'nan', 'inf', '1e3'):
+    for bad in ('', '-1', 'free', '0', '0.00', 'nan', 'inf', '1e3'):
         with pytest.raises(InputError):
             limits_of(None, None, bad, None, None)
 
@@ -211,9 +211,12 @@ def test_words_that_make_no_limit_are_usage_errors(here: Path, capsys: Any) -> N
         ('--planner-retries', '-1'),
         ('--timeout', 'soon'),
         ('--planner-max-cost', 'free'),
+        ('--max-cost', '0'),
+        ('--planner-timeout', '0'),
     ):
         assert run(['run', 'X', '--plan-first', '--model', 'offline', *words]) == 2, words
-        assert capsys.readouterr().err.count('\n') == 1
+        err = capsys.readouterr().err
+        assert (err.count('\n'), words[0] in err) == (1, True), err
     assert not (here / 'plan.db').exists()
 
 
