@@ -191,7 +191,7 @@ class Planning(AbstractCapability[AgentDepsT]):
     @property
     def reminds(self) -> bool:
         """Whether the model of this run is shown the plan with each request."""
-        return self.inject and self._run is not None and self._run.seen.known is not None
+        return self.inject and self._run is not None
 
     # --- The reminder -------------------------------------------------------------------------------------------
 
@@ -264,7 +264,8 @@ class Planning(AbstractCapability[AgentDepsT]):
         if run is None:
             return await self._apply(ctx, list(operations), None)
         async with run.turn:
-            based = [replace(op, base=run.seen.base()) if isinstance(op, Replace) else op for op in operations]
+            base = run.seen.base() if self.inject else None
+            based = [replace(op, base=base) if isinstance(op, Replace) else op for op in operations]
             outcome = await self._apply(ctx, based, key_of(ctx))
             if isinstance(outcome, Applied):
                 if self.store is None and self.store_resolver is None:

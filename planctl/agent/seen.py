@@ -84,8 +84,6 @@ class Seen:
                 elif before.id in steps and steps[before.id] in ('', before.fingerprint):
                     steps[before.id] = after.fingerprint
 
-    def base(self) -> tuple[tuple[str, str], ...] | None:
-        """Return what the model has seen, or `None` when it is never shown the plan."""
-        if self.known is None:
-            return None
+    def base(self) -> tuple[tuple[str, str], ...]:
+        """Return what the model has seen; nothing, where a call that was put off is carried out before any request."""
         return tuple({**self._reminder, **self._answers}.items())

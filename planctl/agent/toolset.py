@@ -62,7 +62,9 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
         """Return this toolset where the capability brought it, else a copy with a plan of this run's own."""
         if self.capability.of_run(ctx, self) is not None:
             return self
-        return PlanningToolset(await self.capability.for_run(ctx))
+        bare = await self.capability.for_run(ctx)
+        bare.inject = False
+        return PlanningToolset(bare)
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools, each running alone only where their order could not be kept otherwise."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from agent_scripts import Script, answers, call
+from pydantic_ai import DeferredToolRequests, DeferredToolResults
+from pydantic_ai.capabilities import AbstractCapability
 
 from planctl import InMemoryPlanStore, Planning
 from planctl.agent.seen import Seen
@@ -105,6 +110,25 @@ async def test_steps_that_no_line_showed_are_kept():
     assert [step.id for step in (await store.read()).steps] == ['1']
 
 
+async def test_a_whole_plan_that_waited_for_approval_removes_nothing_that_came_meanwhile():
+    @dataclass
+    class Approval(AbstractCapability[Any]):
+        def get_wrapper_toolset(self, toolset):
+            return toolset.approval_required(lambda ctx, tool, arguments: tool.name == 'write_plan')
+
+    store = await three()
+    script = Script([[call('write_plan', items=SAME[:1])]])
+    agent = script.agent(Planning(store=store), Approval(), output_type=[str, DeferredToolRequests])
+    asked = await agent.run('go')
+    assert isinstance(asked.output, DeferredToolRequests)
+    await apply(store, Add('by hand'), actor='mai')
+    granted = DeferredToolResults(approvals={part.tool_call_id: True for part in asked.output.approvals})
+    # The model of this run has been shown nothing when the call is carried out.
+    result = await agent.run(message_history=asked.all_messages(), deferred_tool_results=granted)
+    assert [step.content for step in (await store.read()).steps] == ['a', 'b', 'c', 'by hand']
+    assert '4 (by hand)' in answers(result.all_messages())[-1][1]
+
+
 # --- What counts as seen ----------------------------------------------------------------------------------------
 
 A, B = Step('a', 'one'), Step('b', 'two')
@@ -115,20 +139,16 @@ def marks(*steps: Step) -> list[tuple[str, str]]:
 
 
 def base(seen: Seen) -> dict[str, str]:
-    found = seen.base()
-    assert found is not None
-    return dict(found)
+    return dict(seen.base())
 
 
-def test_nothing_shown_is_no_base_and_an_empty_plan_is_one():
+def test_an_answer_counts_before_the_first_reminder_and_an_empty_plan_is_a_base():
     seen = Seen()
+    assert base(seen) == {}
     seen.answer(marks(A))
-    assert seen.base() is None
+    assert base(seen) == dict(marks(A))
     seen.remind((), (), messages=1)
     assert base(seen) == dict(marks(A))
-    empty = Seen()
-    empty.remind((), (), messages=1)
-    assert empty.base() == ()
 
 
 def test_the_last_reminder_counts_and_answers_until_the_conversation_is_cut():
