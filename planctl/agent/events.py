@@ -19,43 +19,34 @@ PLANNING_EVENTS = 'planctl'
 
 
 @dataclass(kw_only=True)
-class PlanCreatedEvent(CapabilityEvent, namespace=PLANNING_EVENTS, name='created'):
+class _OfStep:
+    item: PlanItem
+    previous_state: PlanItem | None = None
+
+
+@dataclass(kw_only=True)
+class PlanCreatedEvent(_OfStep, CapabilityEvent, namespace=PLANNING_EVENTS, name='created'):
     """A step was added."""
 
-    item: PlanItem
-    previous_state: PlanItem | None = None
-
 
 @dataclass(kw_only=True)
-class PlanUpdatedEvent(CapabilityEvent, namespace=PLANNING_EVENTS, name='updated'):
+class PlanUpdatedEvent(_OfStep, CapabilityEvent, namespace=PLANNING_EVENTS, name='updated'):
     """A field of a step changed, its status included."""
 
-    item: PlanItem
-    previous_state: PlanItem | None = None
-
 
 @dataclass(kw_only=True)
-class PlanStatusChangedEvent(CapabilityEvent, namespace=PLANNING_EVENTS, name='status_changed'):
+class PlanStatusChangedEvent(_OfStep, CapabilityEvent, namespace=PLANNING_EVENTS, name='status_changed'):
     """A step changed its status."""
 
-    item: PlanItem
-    previous_state: PlanItem | None = None
-
 
 @dataclass(kw_only=True)
-class PlanCompletedEvent(CapabilityEvent, namespace=PLANNING_EVENTS, name='completed'):
+class PlanCompletedEvent(_OfStep, CapabilityEvent, namespace=PLANNING_EVENTS, name='completed'):
     """A step was completed."""
 
-    item: PlanItem
-    previous_state: PlanItem | None = None
-
 
 @dataclass(kw_only=True)
-class PlanDeletedEvent(CapabilityEvent, namespace=PLANNING_EVENTS, name='deleted'):
+class PlanDeletedEvent(_OfStep, CapabilityEvent, namespace=PLANNING_EVENTS, name='deleted'):
     """A step was removed; `item` is the step as it was."""
-
-    item: PlanItem
-    previous_state: PlanItem | None = None
 
 
 _CLASSES = {
