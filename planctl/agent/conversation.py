@@ -98,6 +98,7 @@ class Conversation(Generic[R]):
         self._before_request = before_request
         self._watch = watch
         self._usage = RunUsage() if usage is None else usage
+        self._called: dict[str, str] = {}
         self._failures = ToolFailures()
         self._retrying = Retrying(retries=limits.retries, watch=watch)
         self._options: dict[str, Any] = {
@@ -151,13 +152,15 @@ class Conversation(Generic[R]):
             raise ModelError(message) from error
         finally:
             self._take_down()
+            for call in [*self._called]:
+                self._answered(call, 'interrupted')
 
     async def _ask(self, prompt: str | Sequence[str], history: Sequence[ModelMessage]) -> Turn[R]:
         async with self._agent.iter(prompt, message_history=list(history), **self._options) as run:
             node = run.next_node
             while not isinstance(node, End) and run.result is None:
                 if Agent.is_model_request_node(node):
-                    self._returned(node.request.parts)
+                    self._tell_answers(node.request.parts)
                     stop = await self._before_request()
                     if stop is not None:
                         return Turn(run.all_messages(), stop=stop)
@@ -168,10 +171,13 @@ class Conversation(Generic[R]):
                     self._tell_use(Answered)
                     continue
                 if Agent.is_call_tools_node(node):
-                    self._called(node.model_response.parts)
+                    self._tell_calls(node.model_response.parts)
                 node = await run.next(node)
             assert run.result is not None
-            return Turn(run.result.all_messages(), run.result.output)
+            messages = run.result.all_messages()
+            # Of a tool whose call is the answer no further request tells.
+            self._tell_answers(messages[-1].parts)
+            return Turn(messages, run.result.output)
 
     def _seconds_left(self) -> float | None:
         timeout = self._limits.timeout
@@ -187,17 +193,22 @@ class Conversation(Generic[R]):
         phase = self.phase
         self._watch(event(phase.requests, phase.input_tokens, phase.output_tokens, phase.cost))
 
-    def _called(self, parts: Sequence[ModelResponsePart]) -> None:
+    def _tell_calls(self, parts: Sequence[ModelResponsePart]) -> None:
         for part in parts:
             if isinstance(part, ToolCallPart):
                 arguments = part.args if isinstance(part.args, str) else part.args_as_json_str()
                 shown = arguments if len(arguments) <= _ARGUMENTS else f'{arguments[: _ARGUMENTS - 1]}…'
+                self._called[part.tool_call_id] = part.tool_name
                 self._watch(ToolCalled(part.tool_name, shown, part.tool_call_id, _is_plan(part.tool_name)))
 
-    def _returned(self, parts: Sequence[ModelRequestPart]) -> None:
+    def _tell_answers(self, parts: Sequence[ModelRequestPart | ModelResponsePart]) -> None:
         for part in parts:
             if isinstance(part, ToolReturnPart):
-                self._watch(ToolReturned(part.tool_name, part.tool_call_id, part.outcome, _is_plan(part.tool_name)))
+                self._answered(part.tool_call_id, part.outcome)
+
+    def _answered(self, call: str, outcome: str) -> None:
+        if (name := self._called.pop(call, None)) is not None:
+            self._watch(ToolReturned(name, call, outcome, _is_plan(name)))
 
 
 def _is_plan(tool: str) -> bool:

@@ -10,7 +10,8 @@ request      the model is asked: `number` in the phase, and used so far in the p
 answer       the model has answered: as `request`, with the answer counted in
 retry        a request failed and is made again: `attempt`, `of`, `seconds` until then, `why`
 tool_call    the model calls a tool: `id`, `name`, `arguments` (JSON as text, cut at 200 characters), `is_plan`
-tool_result  it answered: `id`, `name`, `outcome` (`success`, `failed`, `denied`, `retried`), `is_plan`
+tool_result  it answered, once for each call: `id`, `name`, `is_plan`, `outcome` (`success`, `failed`, `denied`,
+             `retried` for a call that made no sense, `interrupted` for one whose answer nobody waited for)
 approval     a tool that needs approval: `name`, `arguments`, `allowed`, `asked` (whether there was somebody to ask)
 context      the executor starts anew: `number` of its contexts, `why`
 plan         the plan changed: `by` (`run`, or `other` for everybody else), `revision`, `counts`, `changes`: for each

@@ -73,7 +73,10 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True)
 class ToolReturned:
-    """A tool answered: `success`, `failed`, `denied` or `retried`, the last when the call made no sense."""
+    """A tool answered: `success`, `failed`, `denied`, `retried` when the call made no sense, `interrupted` at an end.
+
+    Each call has one, whatever becomes of it.
+    """
 
     name: str
     id: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from planctl.agent.limits import dollars
@@ -28,7 +29,7 @@ from planctl.cli.output import complain
 from planctl.cli.settings import Settings
 from planctl.plan import Plan, Step
 from planctl.sanitize import clean, shown
-from planctl.text import elapsed, step_line, tree_order
+from planctl.text import counted, elapsed, step_line, tree_order
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 
 _PHASES = {'plan': 'planning', 'execute': 'carrying out'}
 _ARGUMENTS = 100
-_AROUND = 8
-"""Lines of a terminal that are not steps: objective, bar, blank, cut, status, tool, and room for the cursor."""
+_TOOLS = 4
+"""How many tools that run at the same time are named."""
 
 
 class Reporter(Protocol):
@@ -144,7 +145,8 @@ class _Live:
         self._plan = Plan()
         self._phase = ''
         self._tools: dict[str, str] = {}
-        self._use: Requested | None = None
+        self._use: dict[str, Requested] = {}
+        self._name = ''
         self._started = time.monotonic()
         self._is_aside = False
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -153,8 +155,7 @@ class _Live:
     def __call__(self, event: RunEvent) -> None:
         match event:
             case PhaseStarted(name, model, plan):
-                self._plan, self._phase, self._use = plan, f'{_PHASES[name]} with {shown(model)}', None
-                self._tools.clear()
+                self._plan, self._name, self._phase = plan, name, f'{_PHASES[name]} with {shown(model)}'
             case PlanChanged(change):
                 self._plan = change.after
             case PlanSeen(plan):
@@ -164,8 +165,7 @@ class _Live:
             case ToolReturned(id=call):
                 self._tools.pop(call, None)
             case Requested():
-                self._use = event
-                self._tools.clear()
+                self._use[self._name] = event
             case _:
                 if text := sentence(event):
                     with suppress(OSError):
@@ -209,37 +209,38 @@ class _Live:
         from rich.console import Group
         from rich.text import Text
 
-        from planctl.cli.view import PlanView
+        from planctl.cli.view import AROUND, PlanView, window
 
         # Who works on them is known here: this run.
         rows = [(depth, _unowned(step)) for depth, step in tree_order(self._plan.steps)]
-        cut = ''
+        width, height = self._console.size
+        below: list[Text] = []
+        if self._name:
+            # Taken at once, since it is drawn on another thread.
+            tools = list(self._tools.values()) if self._phase else []
+            below.extend(Text(self._status(), 'dim').wrap(self._console, width))
+            below.extend(Text(f'  {tool}', 'dim', no_wrap=True, overflow='ellipsis') for tool in tools[:_TOOLS])
+            if len(tools) > _TOOLS:
+                below.append(Text(f'  and {len(tools) - _TOOLS} more', 'dim'))
         if self._phase:
-            first, last = _window(rows, self._console.size.width, max(3, self._console.size.height - _AROUND))
+            first, last = window(rows, width, max(3, height - AROUND - len(below)))
             if last - first < len(rows):
-                cut = f'steps {first + 1} to {last} of {len(rows)}'
+                below.insert(0, Text(f'steps {first + 1} to {last} of {len(rows)}', 'dim'))
             rows = rows[first:last]
         # The first line says what it is about; the rest would leave no room for the steps.
         plan = replace(self._plan, objective=self._plan.objective.partition('\n')[0])
-        view: list[RenderableType] = [PlanView(plan, time.time(), rows)]
-        if cut:
-            view.append(Text(cut, 'dim'))
-        if self._phase:
-            view.extend(Text(line, 'dim', no_wrap=True, overflow='ellipsis') for line in self._status())
-        return Group(*view)
+        return Group(PlanView(plan, time.time(), rows), *below)
 
-    def _status(self) -> Iterator[str]:
+    def _status(self) -> str:
+        """Return what goes on, and what all phases together used."""
         parts = [self._phase, elapsed(time.monotonic() - self._started)]
-        if (use := self._use) is not None:
-            parts.append(f'{use.number} {"request" if use.number == 1 else "requests"}')
-            if tokens := use.input_tokens + use.output_tokens:
+        if used := list(self._use.values()):
+            parts.append(counted(sum(use.number for use in used), 'request'))
+            if tokens := sum(use.input_tokens + use.output_tokens for use in used):
                 parts.append(f'{tokens:,} tokens')
-            if use.cost is not None:
-                parts.append(dollars(use.cost))
-        yield ' · '.join(parts)
-        # Taken at once, since it is drawn on another thread.
-        if tools := list(self._tools.values()):
-            yield f'  {tools[0]}' if len(tools) == 1 else f'  {len(tools)} tools: {tools[0]}'
+            if costs := [use.cost for use in used if use.cost is not None]:
+                parts.append(dollars(sum(costs, Decimal(0))))
+        return ' · '.join(part for part in parts if part)
 
 
 def _unowned(step: Step) -> Step:
@@ -261,28 +262,6 @@ def sentence(event: RunEvent) -> str:
             return f'{shown(name)} is denied' + ('' if asked else ': it needs approval, and nobody can be asked')
         case _:
             return ''
-
-
-def _window(rows: Sequence[tuple[int, Step]], width: int, room: int) -> tuple[int, int]:
-    """Return which rows to show where not all of them fit: those around the first that is open."""
-    heights = [1 + (depth * 2 + len(step.content) + len(step.note) + 30) // max(20, width) for depth, step in rows]
-    if sum(heights) <= room:
-        return 0, len(rows)
-    first = next((at for at, (_, step) in enumerate(rows) if not step.resolved), len(rows) - 1)
-    last, used = first + 1, heights[first]
-    while True:
-        # A third of the room looks back.
-        if first > 0 and used + heights[first - 1] <= room and sum(heights[first - 1 : last]) <= room // 3:
-            first -= 1
-            used += heights[first]
-        elif last < len(rows) and used + heights[last] <= room:
-            used += heights[last]
-            last += 1
-        elif first > 0 and used + heights[first - 1] <= room:
-            first -= 1
-            used += heights[first]
-        else:
-            return first, last
 
 
 def change_lines(change: Change) -> Iterator[str]:

@@ -16,9 +16,10 @@ from runner_helpers import Scripted, moving, running, stored, three_steps, write
 
 from planctl.agent import eventlog, job
 from planctl.agent.eventlog import EventLog
+from planctl.agent.limits import Limits
 from planctl.agent.runner import run
 from planctl.agent.spec import LoadedAgent
-from planctl.agent.watch import PlanSeen
+from planctl.agent.watch import PlanSeen, ToolCalled, ToolReturned
 from planctl.cli.app import run as command
 from planctl.core import apply
 from planctl.operations import Add, Move, Remove, SetStatus
@@ -119,6 +120,33 @@ async def test_every_event_is_one_object_in_order() -> None:
     assert (last['by'], last['changes'][-1]['step']['status']) == ('run', 'completed')
     assert lines[-1].items() >= {k: v for k, v in result.document().items() if k not in ('kind',)}.items()
     assert kinds.count('request') == kinds.count('answer') == result.document()['usage']['requests']
+
+
+async def test_each_call_has_one_result_whatever_becomes_of_it() -> None:
+    from pydantic import BaseModel
+    from pydantic_ai import Agent
+
+    class Report(BaseModel):
+        done: int
+
+    async def hang() -> None:
+        await asyncio.sleep(600)
+
+    script = Scripted(
+        [('read_plan', {'no': 1}), ('look', {})], moving('completed', '1', '2', '3'), [('final_result', {'done': 3})]
+    )
+    events: list[Any] = []
+    agent = Agent(script.model, output_type=Report, tools=[hang])
+    await running(await three_steps(), script, agent=agent, events=events)
+    script = Scripted([('hang', {}), *moving('in_progress', '1')])
+    agent = Agent(script.model, tools=[hang])
+    await running(await three_steps(), script, agent=agent, events=events, limits=Limits(timeout=0.2))
+    calls = {event.id: event.name for event in events if isinstance(event, ToolCalled)}
+    results = [event for event in events if isinstance(event, ToolReturned)]
+    assert sorted(calls) == sorted(event.id for event in results)
+    outcomes = {event.name: event.outcome for event in results}
+    assert outcomes['final_result'] == 'success'
+    assert outcomes['hang'] == 'interrupted'
 
 
 async def test_what_others_do_is_told_with_what_became_of_each_step() -> None:

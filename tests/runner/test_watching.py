@@ -6,14 +6,16 @@ import os
 import pty
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from process_helpers import AGENT, environment
 from runner_helpers import write
 
-from planctl.agent.watch import PhaseStarted, PlanChanged, PlanSeen, Said, ToolCalled
-from planctl.cli.live import _Plain, _window, change_lines, tool_line
+from planctl.agent.watch import Answered, PhaseStarted, PlanChanged, PlanSeen, Said, ToolCalled, ToolReturned
+from planctl.cli.live import _Live, _Plain, change_lines, tool_line
+from planctl.cli.view import window
 from planctl.operations import Add, Edit, Note, Operation, Remove, SetStatus
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.rules import apply
@@ -60,15 +62,44 @@ def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ('resolved', 'window'), [(0, (0, 10)), (2, (0, 10)), (20, (18, 28)), (39, (30, 40)), (40, (30, 40))]
+    ('resolved', 'shown'), [(0, (0, 10)), (2, (0, 10)), (20, (17, 27)), (39, (30, 40)), (40, (30, 40))]
 )
-def test_a_small_terminal_shows_the_steps_around_the_first_open_one(resolved: int, window: tuple[int, int]) -> None:
+def test_a_small_terminal_shows_the_steps_around_the_first_open_one(resolved: int, shown: tuple[int, int]) -> None:
     steps = [Step(str(at), 'x', TaskStatus.completed if at < resolved else TaskStatus.pending) for at in range(40)]
-    assert _window([(0, step) for step in steps], 80, 10) == window
+    assert window([(0, step) for step in steps], 80, 10) == shown
+
+
+@pytest.mark.parametrize('width', [80, 40])
+def test_what_all_workers_do_and_all_phases_used_is_shown_at_any_width(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv('COLUMNS', str(width))
+    watch = _Live()
+
+    def drawn() -> list[str]:
+        watch._console.print(watch._frame())
+        return capsys.readouterr().err.splitlines()
+
+    with watch.aside():  # Nothing is drawn but what is asked for.
+        watch(PhaseStarted('plan', 'a-model-with-a-long-name', Plan()))
+        watch(Answered(2, 1_000, 100, Decimal('0.5')))
+        watch(PhaseStarted('execute', 'a-model-with-a-long-name', Plan()))
+        for call in ('1', '2'):
+            watch(ToolCalled('look', f'{{"at": {call}}}', call))
+        watch(Answered(3, 2_000, 200, Decimal('0.25')))
+        assert [line.strip() for line in drawn() if 'look' in line] == ['look {"at": 1}', 'look {"at": 2}']
+        watch(ToolReturned('look', '1', 'success'))
+        lines = drawn()
+        assert lines[-1].strip() == 'look {"at": 2}'
+        assert max(map(len, lines)) <= width
+        assert '5 requests · 3,300 tokens · $0.75' in ' '.join(line.strip() for line in lines)
+    watch.close()
+    (last,) = [line for line in drawn() if 'requests' in line]
+    assert last.endswith(' s · 5 requests · 3,300 tokens · $0.75')
 
 
 def test_a_step_that_takes_more_lines_than_there_are_is_shown_alone() -> None:
-    assert _window([(0, Step('1', 'x' * 5_000)), (0, Step('2', 'y'))], 80, 10) == (0, 1)
+    assert window([(0, Step('1', 'x' * 5_000)), (0, Step('2', 'y'))], 80, 10) == (0, 1)
 
 
 def test_on_a_terminal_the_plan_is_drawn_while_it_changes_and_stdout_is_the_answer_alone(tmp_path: Path) -> None:
