@@ -6,6 +6,7 @@ import io
 import json
 import struct
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ Block = tuple[str, dict[str, Any]]
 MARKERS = ('cache_control', 'prompt_cache_breakpoint', 'cachePoint')
 
 
-class Provider:
+class Provider(ABC):
     """Answers with the turns, one after the other, and then with 'done'."""
 
     marker: str | None = None
@@ -50,11 +51,11 @@ class Provider:
     def tool_id(self, at: int) -> str:
         return f'call-{len(self.bodies)}-{at}'
 
-    def model(self, name: str = '') -> Model:
-        raise NotImplementedError
+    @abstractmethod
+    def model(self, name: str = '') -> Model: ...
 
-    def reply(self, body: dict[str, Any], turn: list[ToolCallPart] | str) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def reply(self, body: dict[str, Any], turn: list[ToolCallPart] | str) -> Any: ...
 
     # --- Reading a body -----------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class Anthropic(Provider):
 class Bedrock(Provider):
     marker = 'cachePoint'
 
-    def model(self, name: str = 'us.anthropic.claude-sonnet-4-5-20250929-v1:0') -> Model:
+    def model(self, name: str = 'us.anthropic.claude-opus-5-5') -> Model:
         import boto3
         from botocore.config import Config
         from pydantic_ai.models.bedrock import BedrockConverseModel
@@ -254,7 +255,7 @@ def _frame(kind: str, payload: dict[str, Any]) -> bytes:
 class OpenAIChat(Provider):
     marker = 'prompt_cache_breakpoint'
 
-    def model(self, name: str = 'gpt-5.6') -> Model:
+    def model(self, name: str = 'gpt-6-sol') -> Model:
         from openai import AsyncOpenAI
         from pydantic_ai.models.openai import OpenAIChatModel
         from pydantic_ai.providers.openai import OpenAIProvider
@@ -283,7 +284,7 @@ class OpenAIChat(Provider):
 class OpenRouter(OpenAIChat):
     marker = 'cache_control'
 
-    def model(self, name: str = 'anthropic/claude-sonnet-4.5') -> Model:
+    def model(self, name: str = 'anthropic/claude-sonnet-5.5') -> Model:
         from openai import AsyncOpenAI
         from pydantic_ai.models.openrouter import OpenRouterModel
         from pydantic_ai.providers.openrouter import OpenRouterProvider
@@ -295,7 +296,7 @@ class OpenRouter(OpenAIChat):
 class OpenAIResponses(Provider):
     marker = 'prompt_cache_breakpoint'
 
-    def model(self, name: str = 'gpt-5.6') -> Model:
+    def model(self, name: str = 'gpt-6-sol') -> Model:
         from openai import AsyncOpenAI
         from pydantic_ai.models.openai import OpenAIResponsesModel
         from pydantic_ai.providers.openai import OpenAIProvider
@@ -349,7 +350,7 @@ def plain_text(block: dict[str, Any]) -> dict[str, Any]:
 
 
 class Google(Provider):
-    def model(self, name: str = 'gemini-3-pro-preview') -> Model:
+    def model(self, name: str = 'gemini-4-argon') -> Model:
         from pydantic_ai.models.google import GoogleModel
         from pydantic_ai.providers.google import GoogleProvider
 

@@ -49,22 +49,22 @@ PICTURE = BinaryContent(b'\x89PNG\r\n\x1a\n' + b'0' * 20, media_type='image/png'
 DOCUMENT = BinaryContent(b'%PDF-1.4', media_type='application/pdf')
 
 CLAUDE, NOVA, LLAMA = (
-    'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
-    'us.amazon.nova-pro-v1:0',
-    'us.meta.llama3-3-70b-instruct-v1:0',
+    'us.anthropic.claude-opus-5-5',
+    'us.amazon.nova-2-lite-v1:0',
+    'us.meta.llama4-maverick-17b-instruct-v1:0',
 )
-TO_THE_END = [(Anthropic, 'claude-sonnet-5-5'), (Bedrock, CLAUDE), (Bedrock, NOVA), (OpenAIResponses, 'gpt-5.6')]
+TO_THE_END = [(Anthropic, 'claude-sonnet-5-5'), (Bedrock, CLAUDE), (Bedrock, NOVA), (OpenAIResponses, 'gpt-6-sol')]
 """Providers whose point stands right before the reminder, whatever is there."""
-TO_THE_TEXT = [(OpenAIChat, 'gpt-5.6')]
+TO_THE_TEXT = [(OpenAIChat, 'gpt-6-sol')]
 """As above, but the pictures that a tool returned come behind the reminder and are in the next request's prefix."""
-TO_THE_USER = [(OpenRouter, 'anthropic/claude-sonnet-4.5'), (OpenRouter, 'google/gemini-2.5-pro')]
+TO_THE_USER = [(OpenRouter, 'anthropic/claude-sonnet-5.5'), (OpenRouter, 'google/gemini-3.8-flash')]
 """Providers whose point stays at the last message of the user."""
 POINTLESS = [
     (Bedrock, LLAMA),
-    (OpenAIChat, 'gpt-5'),
-    (OpenAIResponses, 'gpt-5'),
-    (OpenRouter, 'openai/gpt-5'),
-    (Google, 'gemini-3-pro-preview'),
+    (OpenAIChat, 'gpt-5.5'),
+    (OpenAIResponses, 'gpt-5.5'),
+    (OpenRouter, 'openai/gpt-5.5'),
+    (Google, 'gemini-4-argon'),
 ]
 POINTED = [*TO_THE_END, *TO_THE_TEXT, *TO_THE_USER]
 EVERY = [*POINTED, *POINTLESS]
@@ -270,7 +270,7 @@ def ttls(value: Any) -> list[str]:
     ]
 
 
-WITH_TTL = [(Anthropic, 'claude-sonnet-5-5'), (Bedrock, CLAUDE), (OpenRouter, 'anthropic/claude-sonnet-4.5')]
+WITH_TTL = [(Anthropic, 'claude-sonnet-5-5'), (Bedrock, CLAUDE), (OpenRouter, 'anthropic/claude-sonnet-5.5')]
 
 
 @every(WITH_TTL)
@@ -450,7 +450,7 @@ async def test_a_users_own_point_at_the_end_is_enough():
 
 async def test_a_model_without_points_gets_the_reminder_and_a_refusal_as_an_error():
     provider = OpenAIChat(call('update_task_status', task_id='9', status='completed'))
-    agent = Agent(provider.model('gpt-5'), capabilities=[Planning(store=await filled())])
+    agent = Agent(provider.model('gpt-5.5'), capabilities=[Planning(store=await filled())])
     await agent.run('go')
     first, second = provider.bodies
     assert count_markers([first, second]) == 0
@@ -533,7 +533,7 @@ COMPOSED: dict[str, Callable[[Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize('how', COMPOSED)
-@every([(Anthropic, 'claude-sonnet-5-5'), (Bedrock, CLAUDE), (OpenAIResponses, 'gpt-5.6')])
+@every([(Anthropic, 'claude-sonnet-5-5'), (Bedrock, CLAUDE), (OpenAIResponses, 'gpt-6-sol')])
 async def test_beside_other_capabilities_the_point_still_ends_what_lasts(kind, name, how):
     prefix = 'p_' if how in ('prefixed', 'all of it') else ''
     turns = [[ToolCallPart(f'{prefix}add_task', {'content': text})] for text in 'xyz']

@@ -57,7 +57,7 @@ GIVEN: list[Operation] = [
     Release('me'),
     Note('1', 'why'),
     Describe(objective='o', brief='b\nb'),
-    Restore((Step('1', 'a', TaskStatus.in_progress, depends_on=('2',), owner='me', lease=1.5),), placed=(('1', ''),)),
+    Restore((Step('1', 'a', TaskStatus.in_progress, depends_on=('2',), owner='me', lease=1.5),), placed=(('1', None),)),
 ]
 DECLARED = collect_capability_operations(Planning())
 
