@@ -153,9 +153,13 @@ async def _work(job: Job, model: Model, plan: Plan, store: BaseStore, begun: Cal
     limits = job.wanted.executor
     pace = Pace(job.wanted, limits, phase, plan)
     afresh = _Afresh(job.wanted.steps_per_context, plan)
+    holds = plan.owner is not None  # Some stores cannot.
 
     async def before_request() -> Halt | _Afresh | None:
         now = await job.read()
+        if holds:
+            # Whoever slept, or works on what took the place of its file, asks for nothing more.
+            job.require_session(now)
         return pace.look(now) or (afresh if afresh.due(now) else None)
 
     talk = Conversation[Halt | _Afresh](

@@ -23,7 +23,7 @@ from planctl.agent.watch import (
 )
 from planctl.change import Change
 from planctl.core import Request, apply
-from planctl.errors import PlanctlError, StorageError, Unsupported
+from planctl.errors import LostClaim, PlanctlError, StorageError, Unsupported
 from planctl.operations import Describe
 from planctl.plan import Plan
 from planctl.stores.base import BaseStore
@@ -157,6 +157,13 @@ class Job:
             self._shown = plan.revision
         self._plan = plan
         return plan
+
+    def require_session(self, plan: Plan) -> None:
+        """Raise `LostClaim` when the session is no longer this run's: its time was over, or its file is another now."""
+        if plan.owner != str(self.holder):
+            other = Holder.parse(plan.owner or '')
+            who = other.described if other is not None else plan.owner or 'nobody'
+            raise LostClaim(f'this run has lost session {plan.session!r}; it is held by {who}')
 
     async def read_last(self, end: End) -> tuple[End, Plan]:
         """Return the plan that a run came to. Of a store that cannot be read any more, how it was and that error."""

@@ -151,6 +151,23 @@ async def test_a_run_whose_session_was_taken_away_ends_and_says_so(monkeypatch: 
     assert (await store.read()).owner == 'another'
 
 
+@pytest.mark.parametrize('by', ['another', None])
+async def test_a_run_that_has_lost_its_session_asks_for_nothing_more(by: str | None) -> None:
+    store = await three_steps()
+
+    async def taken(*_: Any) -> Any:
+        await apply(store, Release((await store.read()).owner or '', scope='session'))
+        if by is not None:
+            await apply(store, Claim(by, 60, scope='session'))
+        return [('read_plan', {})]
+
+    script = Scripted(taken, moving('completed', '1', '2', '3'), 'done')
+    result = await running(store, script)
+    assert (result.stop_reason, result.error and result.error.code) == (StopReason.error, 'lost_claim')
+    assert result.message == f"this run has lost session 'default'; it is held by {by or 'nobody'}"
+    assert (len(script.asked), result.plan.progress.completed) == (1, 0)
+
+
 async def test_a_store_that_fails_for_a_moment_loses_no_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, 'EVERY', 0.01)
 
