@@ -18,7 +18,9 @@ REFUSED = 4
 STORAGE = 5
 UNFINISHED = 6
 AGENT = 7
+HUNG_UP = 129
 INTERRUPTED = 130
+TERMINATED = 143
 
 MEANINGS: Mapping[int, str] = {
     DONE: 'done; also when the reader of a pipe has gone',
@@ -29,7 +31,9 @@ MEANINGS: Mapping[int, str] = {
     STORAGE: 'the database failed, its driver is missing, or the answer could not be written',
     UNFINISHED: 'the plan is not finished (`show --check`, `run`)',
     AGENT: 'model, provider, key, agent file, or a missing extra',
+    HUNG_UP: 'the terminal of a run was closed',
     INTERRUPTED: 'interrupted',
+    TERMINATED: 'terminated',
 }
 """Every exit status and what it means."""
 

@@ -99,6 +99,14 @@ def test_every_error_has_its_status() -> None:
         assert (status_of(kind()) == INTERNAL) == (kind is errors.PlanctlError)
 
 
+def test_every_end_of_a_run_has_a_status_that_means_something() -> None:
+    from planctl.agent.outcome import STATUS, StopReason
+    from planctl.cli.failure import MEANINGS
+
+    assert {*StopReason} - {*STATUS} == {StopReason.error}
+    assert {*STATUS.values()} <= {*MEANINGS}
+
+
 def test_what_nobody_foresaw_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     from planctl.cli import reading
 

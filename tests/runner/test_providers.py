@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from loopback import Cut, Fail, Loopback, Say, Silence
 from process_helpers import plan_in, planctl
+from pydantic_ai import Agent
 from runner_helpers import running, statuses, stored, three_steps, write
 
 from planctl.agent import retrying
@@ -200,6 +201,19 @@ async def test_silence_ends_with_the_time_of_the_phase() -> None:
     assert (result.stop_reason, result.limit) == (StopReason.limit, 'timeout')
     assert result.message == 'the limit of 0.5 s was reached (--timeout); 2 steps are open, `planctl run` goes on'
     assert statuses(result.plan) == {'1': 'completed', '2': 'pending', '3': 'pending'}
+
+
+async def test_a_silent_request_is_made_again_after_the_time_that_the_agent_gives_it() -> None:
+    def answer(body: dict[str, Any]) -> Say:
+        return BYE if any(message['role'] == 'tool' for message in body['messages']) else ALL_DONE
+
+    events: list[Any] = []
+    with Loopback(Silence(), answer) as server:
+        script = client('chat', server)
+        agent = Agent(script.model, model_settings={'timeout': 1.0})
+        result = await running(await three_steps(), script, agent=agent, events=events)
+    assert result.stop_reason is StopReason.finished
+    assert 'timed out' in next(event for event in events if isinstance(event, Retried)).why
 
 
 async def test_tokens_and_dollars_are_counted_and_end_the_run() -> None:
