@@ -228,7 +228,7 @@ async def test_a_writer_that_holds_the_plan_delays_writers_but_no_reader(postgre
             began = time.perf_counter()
             with pytest.raises(StoreUnavailable, match=r'another writer did not let go of this plan within 0\.3 sec'):
                 await apply(impatient, Add('never'))
-            assert time.perf_counter() - began < 2
+            assert time.perf_counter() - began < 8
             assert len((await read(impatient)).steps) == 1
             await apply(postgres.store(pool, 'another'), Add('not held up'))
             assert not writing.done()

@@ -175,8 +175,9 @@ async def test_cancelled_calls_leave_nothing_half_done(place: Place) -> None:
             began = time.perf_counter()
             await apply(store, Add(f'first {n}'))
             took.append(time.perf_counter() - began)
-        cancelled = 0
-        for n in range(60):
+        cancelled, n = 0, 0
+        while n < 60 or cancelled <= 10:  # A busy machine is late with most of them.
+            n += 1
             task = asyncio.create_task(apply(store, Add(f'{n}'), Add(f'{n} too', depends_on=('1',)), key=f'k{n}'))
             await asyncio.sleep(dice.uniform(0, min(took) * 1.2))
             task.cancel()
@@ -184,7 +185,7 @@ async def test_cancelled_calls_leave_nothing_half_done(place: Place) -> None:
                 await task
             except asyncio.CancelledError:
                 cancelled += 1
-        assert cancelled > 10
+            assert n < 2000
         plan = await consistent(store)
         assert len(plan.steps) % 2 == 0
         await asyncio.wait_for(apply(store, Add('after')), 5)
