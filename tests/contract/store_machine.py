@@ -9,71 +9,27 @@ from dataclasses import astuple
 from itertools import count
 from typing import Any
 
+import plan_strategies
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from planctl import BaseStore, InMemoryPlanStore, PlanctlError, PlanItem, TaskStatus, apply, read
+from planctl import BaseStore, InMemoryPlanStore, PlanctlError, PlanItem, apply, read
 from planctl.core import log
 from planctl.errors import InputError
 from planctl.journal import replay
-from planctl.operations import (
-    Add,
-    Claim,
-    Depend,
-    Describe,
-    Draft,
-    Edit,
-    Move,
-    Note,
-    Operation,
-    Release,
-    Remove,
-    Renew,
-    Replace,
-    SetStatus,
-    Undepend,
-)
+from planctl.operations import Operation
 
-IDS = st.sampled_from(['1', '2', '3', '4', '5', '6', 'a', 'b', 'nope'])
+IDS = plan_strategies.IDS | st.sampled_from(['6', 'nope'])
 MAYBE_ID = st.none() | IDS
-TEXTS = st.sampled_from(['do', 'test', 'ship', 'a\tb', ' ', '\x00\ud800', '日本 👩‍💻', 'it\'s "quoted" \\', 'x' * 300])
-STATUSES = st.sampled_from([*TaskStatus])
-WAITS = st.lists(IDS, max_size=2, unique=True).map(tuple)
+TEXTS = plan_strategies.TEXTS | st.sampled_from([' ', '\x00\ud800', '👩‍💻', 'it\'s "quoted" \\', 'x' * 300])
 ACTORS = st.sampled_from(['me', 'you', 'half \ud800'])
-SECONDS = st.sampled_from([0.0, 2.0, 60.0])
-SCOPES = st.sampled_from(['step', 'session'])
 KEYS = st.sampled_from([None, None, None, 'k1', 'k2'])
-DRAFTS = st.builds(
-    Draft,
-    content=TEXTS,
-    id=MAYBE_ID,
-    status=st.none() | STATUSES,
-    active_form=st.none() | TEXTS,
-    parent_id=st.none() | st.just('') | IDS,
-    depends_on=st.none() | WAITS,
-)
-OPERATIONS: st.SearchStrategy[Operation] = st.one_of(
-    st.builds(Add, content=TEXTS),
-    st.builds(Add, content=TEXTS, id=MAYBE_ID, parent_id=MAYBE_ID, depends_on=WAITS, before=MAYBE_ID, note=TEXTS),
-    st.builds(SetStatus, id=IDS, status=STATUSES, cascade=st.booleans(), note=st.none() | TEXTS),
-    st.builds(Edit, id=IDS, content=st.none() | TEXTS, active_form=st.none() | TEXTS),
-    st.builds(Depend, id=IDS, on=IDS),
-    st.builds(Undepend, id=IDS, on=IDS),
-    st.builds(Remove, id=IDS, cascade=st.booleans()),
-    st.builds(Move, id=IDS, under=MAYBE_ID, before=MAYBE_ID),
-    st.builds(Move, id=IDS, top=st.booleans(), after=IDS),
-    st.builds(Claim, owner=ACTORS, seconds=SECONDS, id=MAYBE_ID, scope=SCOPES),
-    st.builds(Renew, owner=ACTORS, seconds=SECONDS, id=IDS, scope=SCOPES),
-    st.builds(Release, owner=ACTORS, id=MAYBE_ID, scope=SCOPES, note=TEXTS),
-    st.builds(Note, id=IDS, note=TEXTS),
-    st.builds(Describe, objective=st.none() | TEXTS, brief=st.none() | TEXTS),
-    st.builds(Replace, items=st.lists(DRAFTS, max_size=5).map(tuple), plain=st.booleans()),
-)
+OPERATIONS = plan_strategies.operations(ids=IDS, texts=TEXTS, owners=ACTORS)
 ITEMS = st.builds(
     PlanItem,
     id=IDS,
     content=TEXTS.filter(lambda text: text.strip() != '' and text.isprintable()),
-    status=STATUSES,
+    status=plan_strategies.STATUSES,
     active_form=TEXTS,
     parent_id=MAYBE_ID,
     depends_on=st.lists(IDS, max_size=2),

@@ -8,91 +8,24 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plan_strategies import IDS, OWNERS, SECONDS, STATUSES, TEXTS, operations, waits
 from pydantic import TypeAdapter
 
 from planctl.change import Change, difference
 from planctl.errors import PlanctlError
 from planctl.journal import LogRow, dump_reply, load_reply, log_rows, replay
-from planctl.operations import (
-    Add,
-    Claim,
-    Depend,
-    Describe,
-    Draft,
-    Edit,
-    Move,
-    Note,
-    Operation,
-    Release,
-    Remove,
-    Renew,
-    Replace,
-    SetStatus,
-    Undepend,
-)
+from planctl.operations import Add, Draft, Operation, Replace, SetStatus
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
 from planctl.rules import apply, settle
-
-IDS = st.sampled_from(['1', '2', '3', '4', '5', 'a', 'b'])
-MAYBE_ID = st.none() | IDS
-TEXTS = st.sampled_from(['do', 'test', 'ship', 'a\tb', '\x00', '日本'])
-STATUSES = st.sampled_from(list(TaskStatus))
-DEPENDS_ON = st.lists(IDS, max_size=3).map(tuple)
-OWNERS = st.sampled_from(['me', 'you'])
-SECONDS = st.sampled_from([0.0, 5.0, 60.0])
-
-
-def operations(*, by_hand: bool = True) -> st.SearchStrategy[Operation]:
-    """Return any operation; without `by_hand` none that blocks a step on nothing."""
-    given_status = STATUSES if by_hand else STATUSES.filter(lambda status: status is not TaskStatus.blocked)
-    drafts = st.builds(
-        Draft,
-        content=TEXTS,
-        id=MAYBE_ID,
-        status=st.none() | given_status,
-        active_form=st.none() | TEXTS,
-        parent_id=st.none() | st.just('') | IDS,
-        depends_on=st.none() | DEPENDS_ON,
-    )
-    return st.one_of(
-        st.builds(
-            Add,
-            content=TEXTS,
-            id=MAYBE_ID,
-            status=st.just(TaskStatus.pending) | given_status,
-            parent_id=MAYBE_ID,
-            depends_on=DEPENDS_ON,
-            before=MAYBE_ID,
-            note=st.just('') | TEXTS,
-        ),
-        st.builds(Add, content=TEXTS),
-        st.builds(SetStatus, id=IDS, status=given_status, cascade=st.booleans(), note=st.none() | TEXTS),
-        st.builds(Edit, id=IDS, content=st.none() | TEXTS, active_form=st.none() | TEXTS),
-        st.builds(Depend, id=IDS, on=IDS),
-        st.builds(Undepend, id=IDS, on=IDS),
-        st.builds(Remove, id=IDS, cascade=st.booleans()),
-        st.builds(Move, id=IDS, under=MAYBE_ID, top=st.booleans(), before=MAYBE_ID),
-        st.builds(Move, id=IDS, after=IDS),
-        st.builds(Claim, owner=OWNERS, seconds=SECONDS, id=MAYBE_ID, scope=st.sampled_from(['step', 'session'])),
-        st.builds(Renew, owner=OWNERS, seconds=SECONDS, id=IDS, scope=st.sampled_from(['step', 'session'])),
-        st.builds(Release, owner=OWNERS, id=MAYBE_ID, scope=st.sampled_from(['step', 'session']), note=TEXTS),
-        st.builds(Note, id=IDS, note=TEXTS),
-        st.builds(Describe, objective=st.none() | TEXTS, brief=st.none() | TEXTS),
-        st.builds(
-            Replace,
-            items=st.lists(drafts, max_size=5).map(tuple),
-            base=st.none() | st.lists(st.tuples(IDS, st.just('')), max_size=4).map(tuple),
-            plain=st.booleans(),
-        ),
-    )
-
 
 Transactions = list[tuple[list[Operation], str]]
 
 
 def transactions(*, by_hand: bool = True) -> st.SearchStrategy[Transactions]:
-    one = st.tuples(st.lists(operations(by_hand=by_hand), min_size=1, max_size=3), OWNERS)
+    """Return some transactions; without `by_hand` none that blocks a step on nothing."""
+    given_status = STATUSES if by_hand else STATUSES.filter(lambda status: status is not TaskStatus.blocked)
+    one = st.tuples(st.lists(operations(statuses=given_status), min_size=1, max_size=3), OWNERS)
     return st.lists(one, min_size=1, max_size=12)
 
 
@@ -126,8 +59,8 @@ def foreign_plans(draw: st.DrawFn) -> Plan:
             step_id,
             draw(st.sampled_from(['do', 'test', 'dirty\n\x1b text', ''])) or 'x',
             status,
-            parent_id=draw(MAYBE_ID),
-            depends_on=tuple(dict.fromkeys(draw(DEPENDS_ON))),
+            parent_id=draw(st.none() | IDS),
+            depends_on=tuple(dict.fromkeys(draw(waits()))),
             owner='you' if working else None,
             lease=draw(st.none() | SECONDS) if working else None,
             note=draw(st.sampled_from(['', 'why'])),
