@@ -133,13 +133,19 @@ def moved(change: Change, named: Sequence[str], verb: str, status: TaskStatus) -
         parts.append(f'noted on {_ids(noted)}')
     same = [step_id for step_id in named if step_id not in reached and step_id not in noted]
     if same:
-        parts.append(', '.join(f'{shown(step_id)} is {WORDS[after.step(step_id).status]} already' for step_id in same))
+        parts.append(', '.join(_already(after.step(step_id)) for step_id in same))
     parts.extend(
         f'{shown(step_id)} waits for {_ids(waits)}'
         for step_id in reached
         if after.step(step_id).status is TaskStatus.blocked and (waits := waits_for(after, after.step(step_id)))
     )
     return ' · '.join([*parts, *_consequences(change, reached)])
+
+
+def _already(step: Step) -> str:
+    # Whoever starts what another has taken must not take it for theirs.
+    taken = f', taken by {shown(step.owner)}' if step.owner and step.status is TaskStatus.in_progress else ''
+    return f'{shown(step.id)} is {WORDS[step.status]} already{taken}'
 
 
 def removed(change: Change) -> str:

@@ -244,6 +244,7 @@ def test_a_claimed_step_is_given_to_nobody_else(chain: Cli) -> None:
     assert document['changed'] == ['5', '6']
     assert all(item['lease'] > item['started_at'] for item in document['items'])
     assert chain('next', '--claim', '--actor', 'eve').status == 3
+    assert chain.ok('start', '1', '--actor', 'eve').out == '1 is in progress already, taken by ada\n'
     assert [item['id'] for item in chain.json('next', '-n', '9', '--actor', 'ada')['items']] == ['1', '4']
     for outcome in (chain.ok('done', '1', '--actor', 'ada'), chain.ok('next', '--claim', '--actor', 'eve', '-q')):
         assert isinstance(outcome, Outcome)
