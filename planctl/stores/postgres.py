@@ -16,6 +16,7 @@ from planctl.journal import OTHER, LogRow, dump_reply, load_reply, log_rows
 from planctl.plan import Plan, check_session, check_table
 from planctl.sanitize import clean
 from planctl.stores.base import BaseStore, EditFunction, deprecated_emitter, positions
+from planctl.stores.kept import row_of
 from planctl.stores.mirror import Found, found
 from planctl.stores.postgres_rows import Rows, rows_of, session_of
 from planctl.stores.postgres_tables import SCHEMA_VERSION, Statement, Tables
@@ -105,7 +106,7 @@ class PostgresPlanStore(BaseStore):
         async def once(waiting: Waiting) -> list[LogRow]:
             try:
                 async with self._transaction(waiting, readonly=True) as connection:
-                    return [LogRow(*record) for record in reversed(await _fetch(connection, query))]
+                    return [row_of(record) for record in reversed(await _fetch(connection, query))]
             except Exception as error:
                 if _state(error) != _UNDEFINED_TABLE:
                     raise
@@ -177,6 +178,9 @@ class PostgresPlanStore(BaseStore):
         rows = rows_of(await _fetch(connection, self._tables.read_rows))
         known = tuple(step for _, step in sorted(rows.own.values(), key=itemgetter(0)))
         plan = replace(session or Plan(self._session), steps=known)
+        if record is not None and (record[2] or 0) > plan.revision:
+            # A counter that was set back would give a revision to two changes.
+            plan = replace(plan, revision=record[2])
         return found(plan, [step for _, step in rows.shared.values()], rows.problems), rows, session is None
 
     async def _load_shared(self, connection: PostgresConnection) -> Plan:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from planctl.plan import STATUSES, Plan, Problem, Step
+from planctl.plan import Plan, Problem, Step
 from planctl.stores.base import UNPLACED
+from planctl.stores.kept import checked_session, step_of
 from planctl.stores.mirror import adopt
 from planctl.stores.rows import read_row
 
@@ -59,9 +59,9 @@ class Rows:
 
 def session_of(row: Sequence[Any], session: str) -> Plan | None:
     """Return the session of a row of `read_session` without its steps, or `None` when there is none."""
-    if row[2] is None:
+    if row[3] is None:
         return None
-    return Plan(session=session, **dict(zip(SESSION, row[2:], strict=True)))
+    return checked_session(Plan(session=session, **dict(zip(SESSION, row[3:], strict=True))))
 
 
 def rows_of(records: Iterable[Sequence[Any]]) -> Rows:
@@ -73,9 +73,7 @@ def rows_of(records: Iterable[Sequence[Any]]) -> Rows:
         if record[8] is not None:
             same = record[13]
             at, columns = (seq, record[3:8]) if same else (record[14], record[15:20])
-            content, status, active_form, parent_id, depends_on = columns
-            waits = () if depends_on == '[]' else tuple(json.loads(depends_on))
-            ours = Step(record[8], content, STATUSES[status], active_form, parent_id, waits, *record[9:13])
+            ours = step_of((record[8], *columns, *record[9:13]))
             rows.own[ours.id] = (at, ours)
         if step_id is not None:
             if ours is not None and record[13]:

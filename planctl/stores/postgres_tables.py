@@ -98,10 +98,11 @@ class Tables:
 
     @property
     def read_session(self) -> Statement:
-        """Read the schema's version, who wrote it, and the session's row, nulls when there is none."""
+        """Read the schema's version, who wrote it, the last revision of the log, and the session's row, or nulls."""
         columns = ', '.join(f's.{name}' for name in SESSION)
+        logged = '(SELECT max(revision) FROM planctl_log WHERE plan_table = $1 AND session = $2)'
         return Statement(
-            f'SELECT v.version, v.written_by, {columns} FROM planctl_schema v '
+            f'SELECT v.version, v.written_by, {logged}, {columns} FROM planctl_schema v '
             'LEFT JOIN planctl_sessions s ON s.plan_table = $1 AND s.session = $2 ORDER BY v.version DESC LIMIT 1',
             (self.table, self.session),
         )

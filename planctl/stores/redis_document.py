@@ -15,6 +15,7 @@ from typing import Any, cast
 from planctl.errors import DamagedStore, NewerSchema
 from planctl.journal import LogRow, step_of, step_record
 from planctl.plan import Plan, Problem, Step
+from planctl.stores.kept import checked_session, checked_step, row_of
 from planctl.stores.mirror import Found, adopt, found
 from planctl.stores.rows import read_row
 
@@ -48,8 +49,9 @@ def load(session: str, raw: str | None, own: Sequence[str | None]) -> Document:
     state, mirrored, digest = own
     try:
         known, logged = _session(session, state)
-        own_steps = () if mirrored is None else tuple(step_of(record) for record in json.loads(mirrored))
-    except (ValueError, KeyError, TypeError) as error:
+        records = () if mirrored is None else json.loads(mirrored)
+        own_steps = tuple(checked_step(step_of(record)) for record in records)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedStore(f'what planctl keeps beside the list of session {session!r} is damaged') from error
     known = Plan(
         session, known.revision, known.next_id, known.objective, known.brief, own_steps, known.owner, known.lease
@@ -74,7 +76,9 @@ def _session(session: str, state: str | None) -> tuple[Plan, int]:
             hint=f'install planctl {record["by"]} or newer',
         )
     names = ('revision', 'next_id', 'objective', 'brief', 'owner', 'lease')
-    return Plan(session, **{name: record[name] for name in names}), record['logged']
+    if type(record['logged']) is not int:
+        raise TypeError('the number of entries is none')
+    return checked_session(Plan(session, **{name: record[name] for name in names})), record['logged']
 
 
 def dump(plan: Plan, raw: str, *, logged: int, written_by: str) -> dict[str, str]:
@@ -167,6 +171,6 @@ def load_entry(entry: str) -> tuple[list[LogRow], str | None]:
     """Return the rows and the key of an entry. Raises `DamagedStore`."""
     try:
         record = json.loads(entry)
-        return [LogRow(*row) for row in record['rows']], record['key']
+        return [row_of(row) for row in record['rows']], record['key']
     except (ValueError, KeyError, TypeError) as error:
         raise DamagedStore('an entry of the log is damaged') from error

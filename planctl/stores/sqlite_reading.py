@@ -8,12 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from planctl.errors import DamagedStore
 from planctl.journal import LogRow
 from planctl.plan import Plan, Problem, Step, next_id_after
 from planctl.stores.base import UNPLACED
+from planctl.stores.kept import checked_session, row_of, step_of
 from planctl.stores.rows import read_row
-from planctl.stores.sqlite_tables import ITEM, OWN, SAME, look, migrate, step_of
+from planctl.stores.sqlite_tables import ITEM, OWN, SAME, look, migrate
 
 ITEMS = ', '.join(ITEM)
 OWNS = ', '.join(OWN)
@@ -108,10 +108,11 @@ class Reading:
 
     def _session_fields(self, record: tuple[Any, ...]) -> dict[str, Any]:
         fields: dict[str, Any] = dict(zip(SESSION, record, strict=True))
-        kinds: tuple[Any, ...] = (int, int, str, str, str | None, float | int | None)
-        if not all(isinstance(value, kind) for value, kind in zip(record, kinds, strict=True)):
-            raise DamagedStore(f'{self._name}: what it says of session {self._session!r} cannot be read')
-        return fields
+        checked_session(Plan(self._session, **fields))
+        query = 'SELECT max(revision) FROM planctl_log WHERE plan_table = ? AND session = ?'
+        (logged,) = self._db.execute(query, self._key).fetchone()
+        # A counter that was set back would give a revision to two changes.
+        return fields | {'revision': max(fields['revision'], logged if isinstance(logged, int) else 0)}
 
     def last_written(self, stored: Snapshot) -> Plan:
         """Return the plan as we last wrote it."""
@@ -140,7 +141,7 @@ class Reading:
         query = f"""SELECT {_LOG} FROM planctl_log WHERE plan_table = ? AND session = ? AND revision > ?
             AND (?4 IS NULL OR id = ?4) ORDER BY revision DESC, number DESC LIMIT ?5"""
         rows = self._fetch(query, (*self._key, since, step_id, -1 if limit is None else limit))
-        return [LogRow(*row) for row in reversed(rows)]
+        return [row_of(row) for row in reversed(rows)]
 
     def _left_behind(self, *, removed: bool) -> dict[str, Any]:
         """Return what the log tells of a session that was removed: how far it counted, in revisions and in ids."""

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from planctl.errors import DatabaseNotFound, SessionExists, SessionHeld, SessionNotFound
 from planctl.plan import Progress, check_session
+from planctl.stores.kept import are_moments
 from planctl.stores.sqlite_open import Patience, explained, identity, open_for_writing, read_from
 from planctl.stores.sqlite_tables import create, look, migrate
 
@@ -104,7 +105,7 @@ class Sessions:
             query = 'SELECT session, revision, objective FROM planctl_sessions WHERE plan_table = ?'
             ours = {session: (revision, objective) for session, revision, objective in db.execute(query, (self._key,))}
             query = 'SELECT session, max(at) FROM planctl_log WHERE plan_table = ? GROUP BY session'
-            moments = dict(db.execute(query, (self._key,)))
+            moments = {session: at for session, at in db.execute(query, (self._key,)) if are_moments(at)}
         return [
             Summary(name, *ours.get(name, (0, '')), _progress(counts.get(name, {})), moments.get(name))
             for name in sorted({*ours, *counts})

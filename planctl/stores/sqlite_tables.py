@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 import planctl
 from planctl.change import StepChange
 from planctl.errors import DamagedStore, InvalidName, NewerSchema
-from planctl.plan import STATUSES, Step, check_table
+from planctl.plan import Step, check_table
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = ()
 """The statements that bring our own tables from version 1 to 2, from 2 to 3 and so on."""
@@ -105,15 +104,6 @@ def create(db: sqlite3.Connection, table: str, tables: frozenset[str]) -> frozen
     if 'planctl_schema' in missing:
         db.execute('INSERT INTO planctl_schema VALUES (?, ?)', (SCHEMA, planctl.__version__))
     return tables.union(name.lower() for name in missing)
-
-
-def step_of(values: Sequence[Any]) -> Step:
-    """Return the step of a row: `id`, the columns `ITEM`, the columns `OWN`."""
-    step_id, content, status, active_form, parent_id, depends_on, owner, lease, started_at, note = values
-    depends = () if depends_on == '[]' else tuple(json.loads(depends_on))
-    return Step(
-        step_id, content, STATUSES[status], active_form, parent_id, depends, owner, lease, started_at, note or ''
-    )
 
 
 def values_of(step: Step) -> tuple[Any, ...]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_helpers import Cli, fill, process
+from servers import Place, aside, new_place, postgres_server, valkey_server
+
+__all__ = ['postgres_server', 'valkey_server']
 
 SAYS = "step '2' cannot be read: it has the status 'done', which no step can have"
 LINE = f'planctl: {SAYS} (planctl edit --content mends it, planctl rm removes it)\n'
@@ -96,3 +102,120 @@ def test_a_run_on_such_a_plan_ends_with_one_line(plan: Cli) -> None:
     assert ended.status == 5, ended
     assert SAYS in ended.err
     assert 'Traceback' not in ended.err
+
+
+# --- What planctl itself keeps, on every store ----------------------------------------------------------------------
+
+Spoil = Callable[[str, str, str, Any], None]
+"""Set a column of what is kept of a session, for all of its rows: table, session, column, value."""
+
+
+def in_sql(write: Callable[[str, list[Any]], None], mark: str) -> Spoil:
+    def spoil(table: str, session: str, column: str, value: Any) -> None:
+        write(
+            f'UPDATE planctl_{table} SET {column} = {mark} WHERE session = {mark.replace("1", "2")}', [value, session]
+        )
+
+    return spoil
+
+
+def in_redis(place: Place) -> Spoil:
+    from redis import Redis
+
+    def spoil(table: str, session: str, column: str, value: Any) -> None:
+        from planctl.stores.redis_keys import Keys
+
+        keys = Keys(place.room, session)
+        with Redis.from_url(place.url) as client:
+            if table == 'log':
+                for at, entry in enumerate(client.lrange(keys.log, 0, -1)):
+                    record = json.loads(entry)
+                    for row in record['rows']:
+                        row[3] = value
+                    client.lset(keys.log, at, json.dumps(record))
+                return
+            field = 'session' if table == 'sessions' else table
+            kept = json.loads(client.hget(keys.own, field))
+            for record in kept if isinstance(kept, list) else [kept]:
+                record[column] = value
+            client.hset(keys.own, field, json.dumps(kept))
+
+    return spoil
+
+
+@pytest.fixture(params=['sqlite', 'postgres', 'redis'])
+def spoiled(request: pytest.FixtureRequest, cli: Cli) -> Any:
+    """Yield the database as `--db` takes it, and what spoils it."""
+    if request.param == 'sqlite':
+
+        def write(statement: str, bound: list[Any]) -> None:
+            db = sqlite3.connect(cli.folder / 'plan.db', isolation_level=None)
+            db.execute(statement, bound)
+            db.close()
+
+        yield str(cli.folder / 'plan.db'), in_sql(write, '?1')
+        return
+    name = {'postgres': 'postgres_server', 'redis': 'valkey_server'}[request.param]
+    with new_place(request.getfixturevalue(name)) as place:
+
+        async def execute(statement: str, bound: list[Any]) -> None:
+            async with place.connect() as pool:
+                await pool.execute(statement, *bound)
+
+        spoil = in_redis(place) if place.kind == 'redis' else in_sql(lambda *words: aside(execute(*words)), '$1')
+        yield place.db, spoil
+
+
+SPOILT: list[tuple[str, str, Any]] = [
+    ('steps', 'status', 'done'),
+    ('steps', 'lease', 1e300),
+    ('steps', 'started_at', -1.0),
+    ('sessions', 'lease', 1e300),
+    ('log', 'at', 1e300),
+]
+IN_JSON: list[tuple[str, str, Any]] = [
+    ('steps', 'id', 5),
+    ('steps', 'content', 5),
+    ('steps', 'depends_on', [5]),
+    ('steps', 'lease', 'soon'),
+    ('sessions', 'revision', 'x'),
+    ('sessions', 'revision', 1.5),
+    ('sessions', 'next_id', None),
+    ('sessions', 'objective', 5),
+    ('sessions', 'owner', 5),
+    ('sessions', 'logged', 'x'),
+]
+
+
+def test_what_is_kept_is_looked_at_before_it_is_believed(spoiled: Any, cli: Cli) -> None:
+    db, spoil = spoiled
+    for number, (table, column, value) in enumerate(SPOILT + (IN_JSON if 'redis' in db else [])):
+        where = ('--db', db, '--session', f's{number}')
+        for words in (('add', 'one'), ('add', 'two', '--depends-on', '1'), ('next', '--claim')):
+            cli.ok(*words, *where)
+        spoil(table, f's{number}', column, value)
+        found = {
+            words: cli(*where, *words)
+            for words in (('show', '--json'), ('add', 'x'), ('log',), ('undo',), ('next', '--claim'), ('export',))
+        }
+        damaged = [outcome for outcome in found.values() if outcome.status == 5]
+        assert damaged, (table, column)
+        assert all(outcome.status != 1 and outcome.err.count('\n') <= 1 for outcome in found.values()), found
+        assert all('damaged' in outcome.err for outcome in damaged), damaged
+        assert cli('session', '--db', db).status in (0, 4)
+
+
+def test_a_counter_that_was_set_back_goes_on_where_the_log_ends(spoiled: Any, cli: Cli) -> None:
+    db, spoil = spoiled
+    if 'redis' in db:
+        pytest.skip('the log of Redis takes a revision twice')
+    where = ('--db', db, '--session', 's')
+    for text in ('one', 'two', 'three'):
+        cli.ok('add', text, *where)
+    for set_back in (0, 2, -7):
+        before = cli.json('log', *where)['entries'][-1]['revision']
+        spoil('sessions', 's', 'revision', set_back)
+        assert cli.json('show', *where)['revision'] == before
+        cli.ok('done', '1', *where)
+        cli.ok('undo', *where)
+        assert cli.json('log', *where)['entries'][-1]['revision'] == before + 2

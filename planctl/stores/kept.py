@@ -1,0 +1,75 @@
+"""What planctl itself keeps in a database, looked at before it is believed: anybody else can write there too. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from planctl.errors import DamagedStore
+from planctl.journal import LogRow
+from planctl.plan import STATUSES, Plan, Step
+
+_LAST = 253_402_300_799
+"""The last second of the year 9999, in seconds since the epoch: no calendar goes further."""
+
+
+def step_of(values: Sequence[Any]) -> Step:
+    """Return the step of a row: `id`, the columns that are shared with others, and those that are only ours.
+
+    Raises `DamagedStore` for a row that planctl cannot have written.
+    """
+    step_id, content, status, active_form, parent_id, depends_on, owner, lease, started_at, note = values
+    try:
+        depends = () if depends_on == '[]' else tuple(json.loads(depends_on))
+        known = STATUSES[status]
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        raise _damaged(step_id) from error
+    return checked_step(
+        Step(step_id, content, known, active_form, parent_id, depends, owner, lease, started_at, note or '')
+    )
+
+
+def checked_step(step: Step) -> Step:
+    """Return a step each field of which is what it says. Raises `DamagedStore`."""
+    texts: tuple[Any, ...] = (step.id, step.content, step.active_form, step.note, *step.depends_on)
+    maybe: tuple[Any, ...] = (
+        '' if step.parent_id is None else step.parent_id,
+        '' if step.owner is None else step.owner,
+    )
+    if not (all(isinstance(text, str) for text in (*texts, *maybe)) and are_moments(step.lease, step.started_at)):
+        raise _damaged(step.id)
+    return step
+
+
+def checked_session(plan: Plan) -> Plan:
+    """Return a plan whose own fields, without its steps, are what they say. Raises `DamagedStore`."""
+    texts: tuple[Any, ...] = (plan.objective, plan.brief, '' if plan.owner is None else plan.owner)
+    numbers = (plan.revision, plan.next_id)
+    is_so = all(isinstance(text, str) for text in texts) and all(type(number) is int for number in numbers)
+    if not (is_so and are_moments(plan.lease)):
+        raise DamagedStore(f'what planctl keeps of session {plan.session!r} is damaged')
+    return plan
+
+
+def row_of(values: Sequence[Any]) -> LogRow:
+    """Return a row of the log. Raises `DamagedStore` for one that planctl cannot have written."""
+    try:
+        row = LogRow(*values)
+    except TypeError as error:
+        raise DamagedStore('an entry of the log is damaged') from error
+    texts: tuple[Any, ...] = (row.id, row.actor, row.operation, row.before or '', row.after or '')
+    at: Any = row.at
+    is_so = type(row.revision) is int and type(row.number) is int and all(isinstance(text, str) for text in texts)
+    if not (is_so and at is not None and are_moments(at)):
+        raise DamagedStore('an entry of the log is damaged')
+    return row
+
+
+def are_moments(*values: Any) -> bool:
+    """Whether each is nothing, or seconds since the epoch that a calendar can show."""
+    return all(value is None or (isinstance(value, int | float) and 0 <= value <= _LAST) for value in values)
+
+
+def _damaged(step_id: object) -> DamagedStore:
+    return DamagedStore(f'what planctl keeps of step {step_id!r} is damaged')
