@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import RunContext, ToolDefinition
+from pydantic_ai.tools import ToolDefinition
 
 from planctl.agent.adoption import DraftStore, Mode
+from planctl.agent.at_once import AtOnce
 from planctl.agent.executor import prepare
 from planctl.agent.handover import EXECUTOR, PLANNER, WORKER
 from planctl.agent.job import End, Job
@@ -154,7 +154,7 @@ class _Asked(Exception):
         self.parameters = parameters
 
 
-class _Silent(WrapperModel):
+class _Silent(AtOnce, WrapperModel):
     """Takes the first request, and asks nobody."""
 
     async def request(
@@ -163,19 +163,4 @@ class _Silent(WrapperModel):
         model_settings: ModelSettings | None,
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
-        _refuse(model_request_parameters)
-
-    @asynccontextmanager
-    async def request_stream(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
-    ) -> AsyncGenerator[StreamedResponse]:
-        _refuse(model_request_parameters)
-        yield  # pyright: ignore[reportReturnType]
-
-
-def _refuse(parameters: ModelRequestParameters) -> NoReturn:
-    raise _Asked(parameters)
+        raise _Asked(model_request_parameters)

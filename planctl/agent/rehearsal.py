@@ -19,11 +19,12 @@ from typing import Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelResponse
-from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
+from planctl.agent.at_once import AtOnce
 from planctl.agent.essence import Secrets, difference, essence
 from planctl.agent.outcome import Result, StopReason
 from planctl.errors import PlanctlError, ReplayError, StorageError
@@ -271,7 +272,7 @@ def _no_recording(where: str, why: object) -> ReplayError:
 _LINES: TypeAdapter[dict[str, list[str]]] = TypeAdapter(dict[str, list[str]])
 
 
-class _ReplayModel(Model, Threaded):
+class _ReplayModel(AtOnce, Threaded):
     def __init__(self, recording: Recording, thread: str) -> None:
         super().__init__()
         self._recording = recording
@@ -296,14 +297,3 @@ class _ReplayModel(Model, Threaded):
     ) -> ModelResponse:
         asked = _essence(self._thread, messages, model_request_parameters)
         return self._recording.next(self._thread, asked)
-
-    @asynccontextmanager
-    async def request_stream(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-        run_context: RunContext[Any] | None = None,
-    ) -> AsyncGenerator[StreamedResponse]:
-        response = await self.request(messages, model_settings, model_request_parameters)
-        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
