@@ -12,7 +12,7 @@ from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
 from planctl.cli.document import utc
 from planctl.cli.ids import resolve
-from planctl.cli.output import emit, emit_json, remember_stored
+from planctl.cli.output import emit, emit_json, emit_lines, remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import StepNotFound, UndoConflict
 from planctl.journal import OTHER, LogRow, sides
@@ -65,29 +65,34 @@ def log(
     plan, rows = use(settings, place, looked)
     _tell(settings, plan, rows)
     if follow:
-        _follow(settings, step, max([since, plan.revision, *(row.revision for row in rows)]))
+        _follow(settings, step, plan.revision, max([since, plan.revision, *(row.revision for row in rows)]))
     return 0
 
 
 async def _rows(store: BaseStore, plan: Plan, step: str | None, count: int | None, since: int) -> list[LogRow]:
+    since = min(since, plan.revision)  # No database counts any further than it has to.
     if step is None:
         # Revisions count without a gap.
         return await store.log(since=since if count is None else max(since, plan.revision - count))
+    # In one revision there is one row of a step.
+    limit = None if count is None else min(count, plan.revision + 1)
     try:
-        return await store.log(since=since, limit=count, step_id=resolve(plan, step))
+        return await store.log(since=since, limit=limit, step_id=resolve(plan, step))
     except StepNotFound:
-        if not (rows := await store.log(since=since, limit=count, step_id=step)):
+        if not (rows := await store.log(since=since, limit=limit, step_id=step)):
             raise
         return rows
 
 
-def _follow(settings: Settings, step: str | None, seen: int) -> None:
+def _follow(settings: Settings, step: str | None, last: int, seen: int) -> None:
     from planctl.cli.watch import changes
 
     for plan in changes(settings):
+        if plan.revision < last:
+            seen = plan.revision - 1  # Another file took the place of that one, as a checkout does.
+        last = plan.revision
         if plan.revision <= seen:
             continue
-
         rows = use(settings, locate(settings.db), _newer(seen))
         if step is not None:
             named = _named(plan, step)
@@ -114,7 +119,7 @@ def _tell(settings: Settings, plan: Plan, rows: Sequence[LogRow]) -> None:
         entries = [_entry(row) for row in rows]
         emit_json({'schema': 1, 'kind': 'log', 'session': plan.session, 'revision': plan.revision, 'entries': entries})
     elif not settings.quiet:
-        emit(''.join(f'{line}\n' for line in _lines(rows)))
+        emit_lines(_lines(rows))
 
 
 def _entry(row: LogRow) -> dict[str, Any]:
@@ -136,13 +141,13 @@ def _record(record: dict[str, Any] | None) -> dict[str, Any] | None:
     return record | {'started_at': utc(record['started_at'])}
 
 
-def _lines(rows: Sequence[LogRow]) -> Iterator[str]:
+def _lines(rows: Sequence[LogRow]) -> Iterator[tuple[str, str]]:
     width = max((len(str(row.revision)) for row in rows), default=0)
     for row in rows:
         moment = time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(row.at))
         who = 'another program' if row.actor == OTHER else row.actor
         undone = f'{row.operation}: ' if row.operation.startswith('undo ') else ''
-        yield shown(f'{row.revision:>{width}}  {moment}  {who}  {undone}{"; ".join(_said(row))}')
+        yield shown(f'{row.revision:>{width}}  {moment}  {who}  '), shown(f'{undone}{"; ".join(_said(row))}')
 
 
 def _said(row: LogRow) -> Iterator[str]:

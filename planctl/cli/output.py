@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -81,6 +81,24 @@ def emit(text: str, *, markup: bool = False) -> None:
         # What is left in the buffer would fail again, with a traceback, when the interpreter ends.
         _to_nowhere(stream)
         raise AnswerLost(*error.args) from error
+
+
+def emit_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Write lines, each a head and a text, which a terminal that is too narrow gets wrapped beside its head."""
+    placed = list(lines)
+    if is_terminal() and any(map(_is_long, placed)):
+        from planctl.cli.view import print_lines
+
+        print_lines(placed)
+    else:
+        emit(''.join(f'{head}{text}\n' for head, text in placed))
+
+
+def _is_long(line: tuple[str, str]) -> bool:
+    import shutil
+
+    # From the first of the wide scripts on, a character may take two cells.
+    return sum(1 if char < '\u1100' else 2 for part in line for char in part) > shutil.get_terminal_size().columns
 
 
 def lost_answer(error: OSError) -> AnswerLost | None:

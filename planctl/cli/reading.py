@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -12,7 +13,7 @@ from planctl.cli import complete
 from planctl.cli.database import actor_of, read
 from planctl.cli.failure import DONE, UNFINISHED
 from planctl.cli.ids import resolve_all
-from planctl.cli.output import emit, emit_json, is_terminal
+from planctl.cli.output import emit, emit_json, emit_lines, is_terminal
 from planctl.cli.problems import complain_of, readable
 from planctl.cli.settings import Settings
 from planctl.errors import InputError
@@ -23,6 +24,7 @@ from planctl.text import render_plan_text, step_details, step_line, tree_order
 TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
     from planctl.cli.view import Frame
+    from planctl.readiness import Ready
 
 EXAMPLES = {
     'show': 'planctl show --open',
@@ -216,11 +218,14 @@ def next_steps(
 
         emit_json(document('next', plan, [entry.step for entry in ready], actor=actor, now=now))
     elif not settings.quiet:
-        lines = (
-            step_line(plan, entry.step) + (' (after its subtasks)' if entry.open_children else '') for entry in ready
-        )
-        emit(''.join(f'{line}\n' for line in lines))
+        emit_lines(_ready_line(plan, entry) for entry in ready)
     return 0
+
+
+def _ready_line(plan: Plan, entry: Ready) -> tuple[str, str]:
+    line = step_line(plan, entry.step) + (' (after its subtasks)' if entry.open_children else '')
+    head = step_line(plan, replace(entry.step, content='', depends_on=(), note=''))
+    return head, line.removeprefix(head)
 
 
 def _claim(settings: Settings, count: int) -> int:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
 from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
-from planctl.cli.output import remember_stored
+from planctl.cli.output import emit_json, emit_lines, remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import Refused, SessionExists, SessionHeld, Unsupported
 from planctl.locate import Place, locate
 from planctl.plan import check_session, damage
+from planctl.sanitize import shown
 
 TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def sessions(settings: Settings) -> int:
 def list_sessions(settings: Settings) -> int:
     """List the sessions, and how far each is."""
     found = _sessions(locate(settings.db)).list()
-    _answer(settings, 'session list', found, ''.join(f'{_line(summary)}\n' for summary in found))
+    _answer(settings, 'session list', found, [_line(summary) for summary in found])
     return 0
 
 
@@ -76,7 +78,7 @@ def copy(settings: Settings, source: From, target: To) -> int:
     if not outcome.changed:
         raise Refused(f'session {source!r} is empty: there is nothing to copy')
     remember_stored()
-    _answer(settings, 'session copy', [_summary(outcome.after)], f'copied {source} to {target}\n')
+    _answer(settings, 'session copy', [_summary(outcome.after)], [('', f'copied {source} to {target}')])
     return 0
 
 
@@ -88,7 +90,7 @@ def rename(settings: Settings, source: From, target: To) -> int:
     found.rename(source, target, now=time.time())
     remember_stored()
     summary = [each for each in found.list() if each.session == target]
-    _answer(settings, 'session rename', summary, f'renamed {source} to {target}\n')
+    _answer(settings, 'session rename', summary, [('', f'renamed {source} to {target}')])
     return 0
 
 
@@ -108,13 +110,12 @@ def remove(
         gone = [each for each in found.list() if each.session == session]
         found.purge(session, now=now)
         remember_stored()
-        _answer(settings, 'session rm', gone, f'purged {session}, which cannot be undone\n')
+        _answer(settings, 'session rm', gone, [('', f'purged {session}, which cannot be undone')])
         return 0
     before = _removed(settings, place, session, now)
     remember_stored()
-    _answer(
-        settings, 'session rm', [_summary(before)], f'removed {session}; planctl undo --session {session} restores it\n'
-    )
+    said = f'removed {session}; planctl undo --session {quote(session)} restores it'
+    _answer(settings, 'session rm', [_summary(before)], [('', said)])
     return 0
 
 
@@ -154,26 +155,23 @@ def _summary(plan: Plan) -> Summary:
     return Summary(plan.session, plan.revision, plan.objective, plan.progress, None)
 
 
-def _line(summary: Summary) -> str:
-    from planctl.sanitize import shown
+def _line(summary: Summary) -> tuple[str, str]:
     from planctl.text import progress_line
 
-    line = f'{shown(summary.session)}: {progress_line(summary.progress)}'
+    line = progress_line(summary.progress)
     if summary.changed_at is not None:
         line += f', changed {time.strftime("%Y-%m-%d %H:%M", time.localtime(summary.changed_at))}'
     if summary.objective:
-        line += f' -- {shown(summary.objective.partition(chr(10))[0])}'
-    return line
+        line += f' -- {summary.objective.partition(chr(10))[0]}'
+    return f'{summary.session}: ', line
 
 
-def _answer(settings: Settings, kind: str, found: Sequence[Summary], text: str) -> None:
-    from planctl.cli.output import emit, emit_json
-    from planctl.sanitize import shown_block
+def _answer(settings: Settings, kind: str, found: Sequence[Summary], lines: Sequence[tuple[str, str]]) -> None:
 
     if settings.json:
         emit_json({'schema': 1, 'kind': kind, 'sessions': [_record(summary) for summary in found]})
     elif not settings.quiet:
-        emit(shown_block(text) + '\n' if text else '')
+        emit_lines((shown(head), shown(text)) for head, text in lines)
 
 
 def _record(summary: Summary) -> dict[str, Any]:

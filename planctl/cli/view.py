@@ -131,6 +131,19 @@ class StepView:
 
 
 @dataclass(frozen=True)
+class LineView:
+    """A line of plain text as a Rich renderable: a head, and what is wrapped beside it."""
+
+    head: str
+    text: str
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the line."""
+        for line in _hang(console, Text(self.head), Text(self.text), options.max_width):
+            yield from line.render(console, end='\n')
+
+
+@dataclass(frozen=True)
 class Frame:
     """A plan, or steps in detail, redrawn in place: as much as the terminal has lines for, unless it is the `whole`."""
 
@@ -188,7 +201,12 @@ def print_steps(plan: Plan, steps: Iterable[Step], *, now: float) -> None:
     _print([StepView(plan, step, now) for step in steps])
 
 
-def _print(views: Iterable[PlanView | StepView]) -> None:
+def print_lines(lines: Iterable[tuple[str, str]]) -> None:
+    """Write lines of plain text to the terminal, each a head and what is wrapped beside it."""
+    _print(LineView(head, text) for head, text in lines)
+
+
+def _print(views: Iterable[PlanView | StepView | LineView]) -> None:
     console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
     # Written once, by the one place that knows how to; Rich would end on its own terms when nobody reads.
     with console.capture() as captured:

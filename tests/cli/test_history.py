@@ -55,6 +55,8 @@ def test_the_log_reads_like_a_history(cli: Cli) -> None:
     assert cli.ok('log', '--since', '5').lines == cli.ok('log').lines[-2:]
     assert cli.ok('log', '2', '-n', '1').lines == cli.ok('log').lines[7:8]
     assert cli.ok('log', '--since', '7').out == ''
+    assert cli.ok('log', '--since', '9' * 30).out == cli.ok('log', '1', '--since', '9' * 30).out == ''
+    assert cli.ok('log', '1', '-n', '9' * 30).out == cli.ok('log', '1').out
 
 
 def test_the_log_as_json(cli: Cli) -> None:

@@ -179,6 +179,16 @@ def test_a_deep_plan_stays_on_the_screen(folder: Path) -> None:
     assert all(len(line) <= 40 for line in lines)
 
 
+@pytest.mark.parametrize('columns', [20, 40])
+def test_lines_are_wrapped_between_words(columns: int, folder: Path) -> None:
+    words = ['each', 'word', 'in', 'here', 'stays', 'whole', '日本語']
+    store(folder / 'plan.db', Add(' '.join(words)), Describe(objective=' '.join(words)))
+    for command in (['next'], ['log', '1'], ['session']):
+        lines = plain(on_terminal(folder, columns, *command)).splitlines()
+        assert max(map(cell_len, lines)) <= columns
+        assert [word for line in lines for word in line.split() if word in words] == words, command
+
+
 def test_help_fits(plan: Path) -> None:
     for columns in (40, 200):
         lines = plain(on_terminal(plan, columns, 'show', '--help')).splitlines()

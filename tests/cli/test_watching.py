@@ -197,6 +197,18 @@ def test_the_log_is_followed(folder: Path) -> None:
         assert lines_of(command.stdout, 1)[0].endswith('1 pending → completed · one\n')
 
 
+def test_the_log_of_a_file_that_is_replaced_goes_on_with_its_last_change(folder: Path) -> None:
+    fill(folder / 'plan.db', 'one', 'two')
+    store(folder / 'plan.db', SetStatus('1', DONE))
+    fill(folder / 'earlier.db', 'as it was')
+    with running(folder, 'log', '--follow') as command:
+        lines_of(command.stdout, 3)
+        os.replace(folder / 'earlier.db', folder / 'plan.db')
+        assert lines_of(command.stdout, 1)[0].endswith('added 1 as it was\n')
+        store(folder / 'plan.db', SetStatus('1', DONE))
+        assert lines_of(command.stdout, 1)[0].endswith('1 pending → completed · as it was\n')
+
+
 def test_watching_leaves_no_trace(folder: Path) -> None:
     fill(folder / 'plan.db', 'one')
     with SqliteWriter(folder / 'plan.db'):
