@@ -122,8 +122,13 @@ def _from_packages(name: str, error: Callable[[str], PlanctlError]) -> Kind | No
         raise error(f'{" and ".join(owners)} both offer a capability of this name')
     try:
         kind: Any = points[0].load()
-    except Exception as failure:
-        raise error(f'{owners[0]} offers it, and it cannot be loaded: {one_line(failure)}') from failure
+    except (Exception, SystemExit) as failure:
+        why = (
+            f'it ended the process: sys.exit({failure.code!r})'
+            if isinstance(failure, SystemExit)
+            else one_line(failure)
+        )
+        raise error(f'{owners[0]} offers it, and it cannot be loaded: {why}') from failure
     found = _as_capability(kind)
     if found is None:
         raise error(f'{owners[0]} offers it as {points[0].value}, which is no capability')

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from planctl.agent.entries import Entries, check_settings, choice, taken_at
 from planctl.agent.models import OFFLINE, model_of, one_line
 from planctl.agent.nearest import AGENT_FILE, nearest_agent_file
-from planctl.agent.specfile import SpecFile, read_spec_file
+from planctl.agent.specfile import Route, SpecFile, read_spec_file
 from planctl.errors import PlanctlError, SpecError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from planctl.agent.mcp import Servers
 
 _MODULE = re.compile(r'[A-Za-z_][\w.]*:[A-Za-z_]\w*')
-_INSTANTIATING = re.compile(r"^Failed to instantiate capability '[^']*': ")
+_INSTANTIATING = re.compile(r"^Failed to instantiate capability '([^']*)': ")
 _SUFFIXES = ('.yaml', '.yml', '.json')
 
 
@@ -155,8 +155,18 @@ def _from_file(path: Path, override: Model | None, label: str) -> LoadedAgent:
     except PlanctlError:
         raise
     except Exception as error:
-        raise SpecError(f'{label}: {_INSTANTIATING.sub("", one_line(error))}') from error
+        said = one_line(error)
+        named = _INSTANTIATING.match(said)
+        if named is None:
+            raise file.error(said) from error
+        raise file.error(said[named.end() :].removeprefix(f'{named[1]}: '), _route_of(data, named[1])) from error
     return LoadedAgent(agent, label, model, path)
+
+
+def _route_of(data: dict[str, Any], capability: str) -> Route:
+    """Return where a file gives the capability of this name; nowhere in particular when it is not there once."""
+    names = [entry if isinstance(entry, str) else next(iter(entry)) for entry in data['capabilities']]
+    return ('capabilities', names.index(capability), capability) if names.count(capability) == 1 else ()
 
 
 def _in_words(file: SpecFile, error: ValidationError) -> SpecError:

@@ -132,7 +132,7 @@ class _Reader:
                 f'{self._label}{at}: not YAML: {getattr(error, "problem", None) or one_line(error)}'
             ) from error
         except RecursionError as error:
-            raise SpecError(f'{self._label}: not YAML: too deep') from error
+            raise SpecError(f'{self._label}: not {"YAML" if self._strict else "JSON"}: too deep') from error
         return None if composed is None else self._value(composed, ())
 
     def _value(self, node: yaml.Node, route: Route) -> Any:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from planctl.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 EXAMPLES = {'init': 'planctl init'}
 
@@ -36,9 +39,12 @@ def init(
             kept.append(str(target))
             continue
         contents = text()
-        with target.open('x', encoding='utf-8') as stream:
-            stream.write(contents)
-        written.append(str(target))
+        try:
+            _write(target, contents)
+        except FileExistsError:  # Somebody was faster.
+            kept.append(str(target))
+        else:
+            written.append(str(target))
     if not written:
         raise Refused(f'{" and ".join(kept)} are there already', hint='nothing was overwritten')
     if settings.json:
@@ -48,6 +54,24 @@ def init(
     for name in kept if not settings.quiet else ():
         complain(f'planctl: {name} is there already and stays as it is')
     return 0
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a new file, whole or not at all. Raises `FileExistsError` and `StorageError`."""
+    from planctl.errors import StorageError
+
+    try:
+        with path.open('x', encoding='utf-8') as stream:
+            try:
+                stream.write(text)
+                stream.flush()
+            except OSError:
+                path.unlink()
+                raise
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise StorageError(f'{path}: {error.strerror or error}') from error
 
 
 def _is_there(path: object) -> bool:

@@ -97,7 +97,7 @@ SPECS = [
     ('model: offline\ncapabilities: [{Planning: {inject: "no"}}]', 'a.yaml:2: capabilities.Planning.inject: '),
     ('model: offline\ncapabilities: [{Planning: {cache_ttl: 9h}}]', 'a.yaml:2: capabilities.Planning.cache_ttl: '),
     ('model: offline\ncapabilities: [{Planning: {tools: write_plan}}]', 'a.yaml:2: capabilities.Planning.tools: '),
-    ('model: offline\ncapabilities: [{Planning: {tools: [nope]}}]', 'a.yaml: '),
+    ('model: offline\ncapabilities: [{Planning: {tools: [nope]}}]', 'a.yaml:2: capabilities.Planning: tools names '),
     (
         'model: offline\ncapabilities: [{PrefixTools: {prefix: p, capability: Planing}}]',
         "a.yaml:2: capabilities.PrefixTools.capability.Planing: unknown 'Planing'",

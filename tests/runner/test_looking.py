@@ -128,6 +128,39 @@ def test_init_writes_an_agent_that_runs_and_never_overwrites(here: Path, capsys:
     assert run(['init', 'agent.txt']) == 2
 
 
+@pytest.mark.skipif(not Path('/dev/full').exists(), reason='needs a device that is always full')
+def test_init_leaves_no_half_of_a_file(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = Path.open
+
+    def full(self: Path, mode: str = 'r', **more: Any) -> Any:
+        if mode == 'x':
+            opened(self, mode, **more).close()
+            return opened(Path('/dev/full'), 'w', **more)
+        return opened(self, mode, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, 'open', full)
+        assert run(['init']) == 5
+    assert capsys.readouterr().err == 'planctl: agent.yaml: No space left on device\n'
+    assert not list(here.glob('*agent*'))
+    assert run(['init']) == 0
+
+
+def test_init_gives_way_to_one_that_was_faster(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from planctl.cli import starting
+
+    write(here, 'agent.yaml', 'mine')
+    write(here, '.agent.schema.json', 'mine as well')
+    monkeypatch.setattr(starting, '_is_there', lambda _: False)
+    assert run(['init']) == 4
+    assert 'are there already' in capsys.readouterr().err
+    assert (here / 'agent.yaml').read_text() + (here / '.agent.schema.json').read_text() == 'minemine as well'
+
+
 def test_the_schema_knows_every_key_and_capability(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(['init', 'other.yaml']) == 0
     schema = json.loads((here / '.other.schema.json').read_text(encoding='utf-8'))

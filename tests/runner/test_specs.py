@@ -153,6 +153,11 @@ class Greeter(AbstractCapability):
 class Other(AbstractCapability):
     pass
 
+@dataclass
+class Failing(AbstractCapability):
+    def __post_init__(self):
+        raise RuntimeError('it does not work here')
+
 number = 5
 '''
 
@@ -163,6 +168,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     site = tmp_path / 'site'
     site.mkdir()
     write(site, 'greeters.py', MODULE)
+    write(site, 'leaving.py', 'raise SystemExit(9)')
     monkeypatch.syspath_prepend(str(site))
     yield site
     sys.modules.pop('greeters', None)
@@ -193,6 +199,8 @@ def test_an_installed_package_brings_a_capability(packages: Path, tmp_path: Path
     [
         ({'Greeter': 'greeters:Nothing'}, 'one offers it, and it cannot be loaded: '),
         ({'Greeter': 'nowhere:Greeter'}, 'one offers it, and it cannot be loaded: '),
+        ({'Greeter': 'sys:exit.nothing'}, 'one offers it, and it cannot be loaded: '),
+        ({'Greeter': 'leaving:Greeter'}, 'one offers it, and it cannot be loaded: it ended the process: sys.exit(9)'),
         ({'Greeter': 'greeters:number'}, 'one offers it as greeters:number, which is no capability'),
         ({'Greeter': 'greeters:Other'}, "one offers it, and it calls itself 'Other'"),
     ],
@@ -202,6 +210,12 @@ def test_a_package_that_offers_what_it_has_not(
 ) -> None:
     install(packages, 'one', **points)
     assert message_of(tmp_path, 'capabilities: [Greeter]').startswith(f'a.yaml:1: capabilities.Greeter: {message}')
+
+
+def test_one_that_fails_when_it_is_made_is_named_with_its_line(packages: Path, tmp_path: Path) -> None:
+    install(packages, 'one', Failing='greeters:Failing')
+    said = message_of(tmp_path, 'model: offline\ncapabilities:\n  - Planning\n  - Failing')
+    assert said == 'a.yaml:4: capabilities.Failing: it does not work here'
 
 
 def test_two_packages_that_offer_one_name(packages: Path, tmp_path: Path) -> None:
