@@ -168,17 +168,19 @@ class PostgresPlanStore(BaseStore):
     async def _load(self, connection: PostgresConnection) -> tuple[Found, Rows, bool]:
         """Return what is stored, the rows that it is made of, and whether the session is new to planctl."""
         record = await _fetchrow(connection, self._tables.read_session)
-        if record is not None and record[0] > SCHEMA_VERSION:
+        if record is None:
+            raise DamagedStore('the database does not say of which version the tables of planctl are')
+        if record[0] > SCHEMA_VERSION:
             raise NewerSchema(
                 f'this database was written by a newer planctl (tables of version {record[0]}, this one knows '
                 f'{SCHEMA_VERSION})',
                 hint=f'install planctl {record[1]} or newer',
             )
-        session = None if record is None else session_of(record, self._session)
+        session = session_of(record, self._session)
         rows = rows_of(await _fetch(connection, self._tables.read_rows))
         known = tuple(step for _, step in sorted(rows.own.values(), key=itemgetter(0)))
         plan = replace(session or Plan(self._session), steps=known)
-        if record is not None and (record[2] or 0) > plan.revision:
+        if (record[2] or 0) > plan.revision:
             # A counter that was set back would give a revision to two changes.
             plan = replace(plan, revision=record[2])
         return found(plan, [step for _, step in rows.shared.values()], rows.problems), rows, session is None

@@ -194,7 +194,11 @@ async def test_tables_of_a_newer_planctl_are_refused(postgres: Place) -> None:
             with pytest.raises(NewerSchema) as caught:
                 await call
             assert caught.value.hint == 'install planctl 7.0 or newer'
-        await query(pool, 'UPDATE planctl_schema SET version = 1')
+        await query(pool, 'DELETE FROM planctl_schema')
+        for call in (store.read(), apply(store, Add('x'))):
+            with pytest.raises(DamagedStore, match='does not say of which version'):
+                await call
+        await query(pool, "INSERT INTO planctl_schema VALUES (1, 'x')")
         assert len((await read(store)).steps) == 1
 
 
