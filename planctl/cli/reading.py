@@ -218,12 +218,15 @@ def next_steps(
 
         emit_json(document('next', plan, [entry.step for entry in ready], actor=actor, now=now))
     elif not settings.quiet:
-        emit_lines(_ready_line(plan, entry) for entry in ready)
+        emit_lines(_ready_line(plan, entry, actor) for entry in ready)
     return 0
 
 
-def _ready_line(plan: Plan, entry: Ready) -> tuple[str, str]:
+def _ready_line(plan: Plan, entry: Ready, actor: str) -> tuple[str, str]:
     line = step_line(plan, entry.step) + (' (after its subtasks)' if entry.open_children else '')
+    if entry.step.owner not in (None, actor):
+        # One without a lease could be taken over; --claim takes none that somebody has begun.
+        line += f' (taken by {shown(entry.step.owner or "")})'
     head = step_line(plan, replace(entry.step, content='', depends_on=(), note=''))
     return head, line.removeprefix(head)
 

@@ -93,7 +93,7 @@ def _looks(settings: Settings) -> Iterator[Plan | None]:
     session = check_session(settings.session_name)
     live_long()
     before: Plan | None = None
-    waiting = True
+    missing = False
     with _ending() as end_if_asked, _reader(settings, session) as read:
         while not reader_has_gone():
             end_if_asked()
@@ -101,12 +101,13 @@ def _looks(settings: Settings) -> Iterator[Plan | None]:
             if plan is not None and (plan.removed or (plan.revision == 0 and not plan.steps)):
                 plan = None
             if plan is None:
-                if waiting and before is None:
-                    complain(f'planctl: waiting for session {shown(repr(session))}')
-                waiting = False
+                if not missing:
+                    named = f'session {shown(repr(session))}'
+                    complain(f'planctl: waiting for {named}' if before is None else f'planctl: {named} is gone')
+                missing, before = True, None
                 yield None
             elif before is None or _visible(plan) != _visible(before):
-                before = plan
+                missing, before = False, plan
                 yield plan
             else:
                 yield None

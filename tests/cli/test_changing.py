@@ -245,6 +245,10 @@ def test_a_claimed_step_is_given_to_nobody_else(chain: Cli) -> None:
     assert all(item['lease'] > item['started_at'] for item in document['items'])
     assert chain('next', '--claim', '--actor', 'eve').status == 3
     assert chain.ok('start', '1', '--actor', 'eve').out == '1 is in progress already, taken by ada\n'
+    assert chain.ok('start', '4', '--actor', 'ada').out
+    assert chain.ok('next', '--actor', 'eve').out == '[~] 4 Four (after its subtasks) (taken by ada)\n'
+    assert chain.ok('next', '--actor', 'ada').out == '[~] 1 One\n'
+    assert chain.ok('reopen', '4').out
     assert [item['id'] for item in chain.json('next', '-n', '9', '--actor', 'ada')['items']] == ['1', '4']
     for outcome in (chain.ok('done', '1', '--actor', 'ada'), chain.ok('next', '--claim', '--actor', 'eve', '-q')):
         assert isinstance(outcome, Outcome)

@@ -147,6 +147,10 @@ def test_in_a_pipe_the_plan_is_printed_again(folder: Path) -> None:
         assert lines_of(command.stdout, 2) == ['[ ] 1 one\n', '0 of 1 resolved\n']
         store(folder / 'plan.db', SetStatus('1', TaskStatus.in_progress))
         assert lines_of(command.stdout, 2) == ['[~] 1 one\n', '0 of 1 resolved, 1 in progress\n']
+        os.rename(folder / 'plan.db', folder / 'aside')
+        assert lines_of(command.stderr, 1) == ["planctl: session 'default' is gone\n"]
+        os.rename(folder / 'aside', folder / 'plan.db')
+        assert lines_of(command.stdout, 2) == ['[~] 1 one\n', '0 of 1 resolved, 1 in progress\n']
         store(folder / 'plan.db', SetStatus('1', DONE))
         assert command.communicate(timeout=20) == ('[x] 1 one\n1 of 1 resolved, finished\n', '')
         assert command.returncode == 0
