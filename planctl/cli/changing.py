@@ -186,7 +186,7 @@ def _edit_text(settings: Settings, step: str | None) -> int:
 
 def start(settings: Settings, ids: Ids, note: Note = None) -> int:
     """Say that steps are being worked on."""
-    return _move(settings, 'start', ids, TaskStatus.in_progress, note=note)
+    return _move(settings, 'start', ids, note)
 
 
 def done(
@@ -196,7 +196,7 @@ def done(
     cascade: Annotated[bool, typer.Option('--cascade', help='Complete their open subtasks as well.')] = False,
 ) -> int:
     """Complete steps."""
-    return _move(settings, 'done', ids, TaskStatus.completed, note=note, cascade=cascade)
+    return _move(settings, 'done', ids, note, cascade)
 
 
 def cancel(
@@ -206,12 +206,12 @@ def cancel(
     cascade: Annotated[bool, typer.Option('--cascade', help='Cancel their open subtasks as well.')] = False,
 ) -> int:
     """Cancel steps: they need not be done, and nobody waits for them any more."""
-    return _move(settings, 'cancel', ids, TaskStatus.cancelled, note=note, cascade=cascade)
+    return _move(settings, 'cancel', ids, note, cascade)
 
 
 def block(settings: Settings, ids: Ids, note: Note = None) -> int:
     """Say that steps cannot go on, and with -m why."""
-    return _move(settings, 'block', ids, TaskStatus.blocked, note=note)
+    return _move(settings, 'block', ids, note)
 
 
 def reopen(
@@ -221,7 +221,7 @@ def reopen(
     cascade: Annotated[bool, typer.Option('--cascade', help='Open what they are a part of as well.')] = False,
 ) -> int:
     """Put steps back to pending, whatever their status."""
-    return _move(settings, 'reopen', ids, TaskStatus.pending, note=note, cascade=cascade)
+    return _move(settings, 'reopen', ids, note, cascade)
 
 
 def remove(
@@ -239,18 +239,18 @@ def remove(
     return 0
 
 
-_PAST = {'start': 'started', 'done': 'done', 'cancel': 'cancelled', 'block': 'blocked', 'reopen': 'reopened'}
+_MOVES = {
+    'start': (TaskStatus.in_progress, 'started'),
+    'done': (TaskStatus.completed, 'done'),
+    'cancel': (TaskStatus.cancelled, 'cancelled'),
+    'block': (TaskStatus.blocked, 'blocked'),
+    'reopen': (TaskStatus.pending, 'reopened'),
+}
+"""The status that each of these commands puts a step into, and what is said of it then."""
 
 
-def _move(
-    settings: Settings,
-    verb: str,
-    ids: Sequence[str],
-    status: TaskStatus,
-    *,
-    note: str | None,
-    cascade: bool = False,
-) -> int:
+def _move(settings: Settings, verb: str, ids: Sequence[str], note: str | None, cascade: bool = False) -> int:
+    status, past = _MOVES[verb]
     named: list[str] = []
 
     def make(plan: Plan) -> Iterable[Operation]:
@@ -258,7 +258,7 @@ def _move(
         return [SetStatus(step_id, status, cascade, note) for step_id in named]
 
     outcome = change(settings, make, label='set_status')
-    answer(settings, verb, outcome, named, moved(outcome, named, _PAST[verb], status))
+    answer(settings, verb, outcome, named, moved(outcome, named, past, status))
     return 0
 
 

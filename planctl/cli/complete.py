@@ -27,6 +27,14 @@ def sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     return _quietly(_sessions(ctx, incomplete))
 
 
+def statuses(incomplete: str) -> list[str]:
+    """Return the statuses that the last of several, with commas between them, begins like."""
+    from planctl.plan import STATUSES
+
+    before, comma, last = incomplete.rpartition(',')
+    return [f'{before}{comma}{name}' for name in STATUSES if name.startswith(last) and name not in before.split(',')]
+
+
 def _quietly(found: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
     try:
         return [(value, _plain(text)) for value, text in found if _PLAIN.fullmatch(value)]

@@ -75,18 +75,23 @@ def import_plan(
 
 
 def _document(file: str) -> Document:
+    from planctl.cli.stdin import decoded, read_stdin
     from planctl.exchange import FORMATS, parse
 
     if file == '-':
-        from planctl.cli.stdin import read_stdin
-
         return parse(read_stdin())
     try:
         with open(file, 'rb') as opened:
-            text = opened.read().decode('utf-8-sig', 'replace')
+            data = opened.read()
     except (OSError, ValueError) as error:
         raise InputError(f'{file} cannot be read: {getattr(error, "strerror", None) or error}') from error
-    return parse(text, FORMATS.get(file.rpartition('.')[2].lower()))
+    from planctl.cli.overwriting import DATABASE
+
+    if data.startswith(DATABASE):
+        raise InputError(
+            f'{file} is a database', hint='to take a plan out of it: planctl --db FILE export | planctl import -'
+        )
+    return parse(decoded(data), FORMATS.get(file.rpartition('.')[2].lower()))
 
 
 def _preview(settings: Settings, request: Callable[[Plan], Iterable[Operation]], actor: str, now: float) -> Change:

@@ -50,7 +50,13 @@ def show(
     ready: Annotated[bool, typer.Option('--ready', help='Only steps that can be worked on now.')] = False,
     is_open: Annotated[bool, typer.Option('--open', help='Only steps that are not resolved.')] = False,
     status: Annotated[
-        str | None, typer.Option('--status', metavar='S,...', help='Only steps in one of these statuses.')
+        str | None,
+        typer.Option(
+            '--status',
+            metavar='S,...',
+            help='Only steps in one of these statuses.',
+            autocompletion=complete.statuses,
+        ),
     ] = None,
     output: Annotated[
         Format, typer.Option('-o', '--output', help='How; prompt is what an agent is shown.', show_default=False)

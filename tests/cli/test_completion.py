@@ -62,6 +62,8 @@ def complete(folder: Path, shell: str, line: str, **env: str) -> Outcome:
         ('planctl session rm d', 'default'),
         ('planctl session copy ', 'default other'),
         ('planctl show --st', '--status'),
+        ('planctl show --status c', 'completed cancelled'),
+        ('planctl show --status pending,completed,b', 'pending,completed,blocked'),
         ('planctl --db nowhere.db done ', ''),
         ('planctl --db . done ', ''),
         ('planctl --session nowhere done ', ''),

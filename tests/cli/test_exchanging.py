@@ -118,6 +118,23 @@ def test_stdin_is_read_whatever_it_is(folder: Path) -> None:
     assert process('import', '-', cwd=folder, stdin=b'no bullet').status == 2
 
 
+def test_a_database_is_no_plan_to_import(plan: Cli) -> None:
+    before = plan.json('export')
+    outcome = plan('import', 'plan.db')
+    assert (outcome.status, outcome.out) == (2, '')
+    assert 'plan.db is a database' in outcome.err
+    assert 'planctl --db FILE export' in outcome.err
+    assert plan.json('export') == before
+
+
+@pytest.mark.parametrize('encoding', ['utf-8-sig', 'utf-16', 'utf-16-be'])
+def test_a_file_of_windows_is_read(encoding: str, cli: Cli) -> None:
+    mark = '\ufeff' if encoding == 'utf-16-be' else ''
+    (cli.folder / 'list.md').write_bytes(f'{mark}- [ ] café\r\n- [x] 日本語\r\n'.encode(encoding))
+    cli.ok('import', 'list.md')
+    assert [item['content'] for item in cli.json('show')['items']] == ['café', '日本語']
+
+
 def test_a_file_that_cannot_be_read_or_written(plan: Cli) -> None:
     assert plan('import', 'nowhere.md').err == 'planctl: nowhere.md cannot be read: No such file or directory\n'
     outcome = plan('export', 'no/folder/plan.json', '--json')

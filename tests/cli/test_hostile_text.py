@@ -11,7 +11,7 @@ import pytest
 from cli_helpers import Cli, Terminal, process
 
 from planctl.core import drive
-from planctl.sanitize import clean
+from planctl.sanitize import clean, is_visible
 from planctl.stores.sqlite_file import SqliteFile
 
 PIECES = (
@@ -32,7 +32,7 @@ def hostile(count: int, seed: int = 1) -> list[str]:
     found: list[str] = []
     while len(found) < count:
         text = ''.join(rng.choice(PIECES) for _ in range(rng.randrange(1, 9)))
-        if clean(text):
+        if is_visible(text):
             found.append(text)
     return found
 
