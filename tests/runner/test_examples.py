@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,10 +19,16 @@ needs_harness = pytest.mark.skipif(
 )
 
 
+README = (ROOT / 'examples' / 'README.md').read_text(encoding='utf-8')
+
+
 def example(name: str, database: Path) -> subprocess.CompletedProcess[str]:
-    words = ('--plan-first', '--model', 'offline', '--agent', f'examples/{name}/agent.yaml')
-    checklist = (ROOT / 'examples' / name / 'checklist.md').read_text(encoding='utf-8')
-    return planctl(ROOT, '--db', str(database), 'run', *words, '--json', '-', stdin=checklist)
+    """Run an example by the command that the README gives, with another database."""
+    found = re.search(rf'(?m)^planctl --db (\S+) (.*examples/{name}/.*) - < (\S+)$', README)
+    assert found is not None
+    # In a fresh clone there is no folder to put one in.
+    assert '/' not in found[1]
+    return planctl(ROOT, '--db', str(database), *found[2].split(), '--json', '-', stdin=(ROOT / found[3]).read_text())
 
 
 @needs_harness
