@@ -17,17 +17,21 @@ class Match:
     stored: dict[int, str] = field(default_factory=dict[int, str])
     lost: dict[int, str] = field(default_factory=dict[int, str])
     """Items that restate a step which the writer was shown and which is gone since."""
+    unmeant: list[int] = field(default_factory=list[int])
+    """Items with the id of a step that somebody else added since, and another text."""
     by_text: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Id given and id taken, where the text overruled the id."""
 
 
-def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step], shown: Mapping[str, str]) -> Match:
-    """Match by id, then by equal text in order among the steps not yet matched. `shown` has fingerprints by id.
+def match(
+    items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step], base: Mapping[str, str] | None
+) -> Match:
+    """Match by id, then by equal text in order among the steps not yet matched. `base` has fingerprints by id.
 
     Where id and exact text point at two stored steps, the text decides: a model that numbers its list anew would
     otherwise rewrite every step. A step whose text another changed is also known by the text that the writer saw.
     """
-    found = Match()
+    found, shown = Match(), base or {}
     named = [item.id if item.id is not None and item.id in steps else None for item in items]
     for at, step_id in enumerate(named):
         if step_id is not None and _reads(steps[step_id], texts[at], shown.get(step_id)):
@@ -48,7 +52,11 @@ def match(items: Sequence[Draft], texts: Sequence[str], steps: Mapping[str, Step
         if step_id is not None and at not in found.stored and (other := take(at)) is not None:
             found.by_text.append((step_id, other))
     for at, step_id in enumerate(named):
-        if step_id is not None and at not in found.stored and step_id not in taken:
+        if step_id is None or at in found.stored:
+            continue
+        if base is not None and step_id not in base:
+            found.unmeant.append(at)
+        elif step_id not in taken:
             found.stored[at] = step_id
             taken.add(step_id)
     for at in range(len(items)):

@@ -51,7 +51,8 @@ class Draft:
 class Replace:
     """Restate the whole plan, in this order.
 
-    `base` holds the steps that the writer was shown, as pairs of id and `fingerprint`, its own changes counted in.
+    `base` holds the steps that the writer was shown, as pairs of id and `fingerprint`, its own changes counted in, and
+    with '' for it those that it may know of. An id that is not in it cannot mean a step that another added since.
     With it the write is a three-way merge: an open step that is not in it, or that another changed since, is kept when
     it is left out; a field that an item only repeats as shown keeps what another made of it; a step that is only
     repeated and that another removed stays removed. With `None` the items are the plan. With `plain` the writer knows

@@ -61,7 +61,7 @@ class _Replacement:
     def carry_out(self) -> None:
         """Match, drop what falls out, put the items in their order, and remark on all that was not asked for."""
         work = self.work
-        found = match(self.items, self.texts, work.steps, self.base or {})
+        found = match(self.items, self.texts, work.steps, self.base)
         restated = set(found.stored.values())
         kept = [step.id for step in work.steps.values() if step.id not in restated and self._is_kept(step)]
         staying = restated.union(kept)
@@ -75,6 +75,9 @@ class _Replacement:
         deleted = {at for at, step_id in found.lost.items() if self._repeats(at, self._shown(step_id))}
         self._remark('stays_deleted', *(found.lost[at] for at in sorted(deleted)))
         self._identify(found.stored | {at: step_id for at, step_id in found.lost.items() if at not in deleted}, deleted)
+        for at in found.unmeant:
+            if at in self.ids:
+                self._remark('id_taken', self.items[at].id or '', self.ids[at])
         for at in self.ids:
             self._put(at)
         _order(work, list(self.ids.values()), stored_order)

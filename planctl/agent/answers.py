@@ -83,7 +83,7 @@ def steps_of(remark: Remark) -> tuple[str, ...]:
     match remark.code:
         case 'overruled' | 'merged':
             return remark.ids[::3]
-        case 'identified_by_text':
+        case 'identified_by_text' | 'id_taken':
             return remark.ids[1::2]
         case _:
             return remark.ids

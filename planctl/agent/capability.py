@@ -264,8 +264,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         if run is None:
             return await self._apply(ctx, list(operations), None)
         async with run.turn:
-            base = run.seen.base() if self.inject else None
-            based = [replace(op, base=base) if isinstance(op, Replace) else op for op in operations]
+            based = [self._based(op, run) if isinstance(op, Replace) else op for op in operations]
             outcome = await self._apply(ctx, based, key_of(ctx))
             if isinstance(outcome, Applied):
                 if self.store is None and self.store_resolver is None:
@@ -275,6 +274,10 @@ class Planning(AbstractCapability[AgentDepsT]):
                 if outcome.steps and (call := current_call.get()) is not None and call.planning is self:
                     call.changes.append(outcome.steps)
         return outcome
+
+    def _based(self, write: Replace, run: Run) -> Replace:
+        named = (item.id for item in write.items if item.id is not None)
+        return replace(write, base=run.seen.base(named) if self.inject else None)
 
     async def view_plan(self, ctx: RunContext[AgentDepsT], what: str) -> str:
         """Return a text about the plan: `tree`, `flat` or `available`."""

@@ -134,9 +134,10 @@ def _notes(applied: Applied) -> Iterable[str]:
                 yield prompts.DROPPED.format(ids=with_text(steps))
             case 'kept':
                 yield prompts.KEPT.format(ids=with_text(steps))
-            case 'identified_by_text':
+            case 'identified_by_text' | 'id_taken':
+                template = prompts.BY_TEXT if remark.code == 'identified_by_text' else prompts.ID_TAKEN
                 pairs = zip(remark.ids[::2], remark.ids[1::2], strict=True)
-                yield prompts.BY_TEXT.format(
+                yield template.format(
                     ids=', '.join(prompts.BY_TEXT_PAIR.format(given=given, taken=taken) for given, taken in pairs)
                 )
             case 'several_in_progress':

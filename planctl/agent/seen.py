@@ -84,6 +84,11 @@ class Seen:
                 elif before.id in steps and steps[before.id] in ('', before.fingerprint):
                     steps[before.id] = after.fingerprint
 
-    def base(self) -> tuple[tuple[str, str], ...]:
-        """Return what the model has seen; nothing, where a call that was put off is carried out before any request."""
-        return tuple({**self._reminder, **self._answers}.items())
+    def base(self, named: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
+        """Return what the model has seen; nothing, where a call that was put off is carried out before any request.
+
+        Of the ids that it has `named` it also holds, with nothing for a fingerprint, those that it can mean a step by
+        without having been shown its line: whatever was there at the last reminder.
+        """
+        meant = {step_id: '' for step_id in named if self.known is None or step_id in self.known}
+        return tuple({**meant, **self._reminder, **self._answers}.items())

@@ -83,6 +83,28 @@ async def test_what_another_added_or_changed_is_kept_when_it_is_left_out():
     assert 'Removed although open, because the list left them out: 3 (c).' in text
 
 
+async def test_an_id_that_the_model_counted_on_to_is_not_that_of_a_step_which_came_meanwhile():
+    store = await three()
+    text, _ = await meanwhile(store, [*SAME, {'id': '4', 'content': 'mine'}], Add('by hand'))
+    assert contents(await store.read()) == [
+        ('1', 'a', 'pending'),
+        ('2', 'b', 'pending'),
+        ('3', 'c', 'pending'),
+        ('4', 'by hand', 'pending'),
+        ('5', 'mine', 'pending'),
+    ]
+    assert 'Ids in order: 1, 2, 3, 5.' in text
+    assert 'somebody else has added a step with the one that you gave: 4 is step 5.' in text
+
+
+async def test_an_id_that_was_there_before_means_its_step_though_no_line_showed_it():
+    store = InMemoryPlanStore()
+    await apply(store, *(Add(f'step {number}') for number in range(1, 61)))
+    text, _ = await meanwhile(store, [{'id': '55', 'content': 'reworded'}])
+    assert (await store.read()).step('55').content == 'reworded'
+    assert 'step 55 content "step 55"' in text
+
+
 async def test_a_plan_that_was_empty_is_a_base_too():
     store = InMemoryPlanStore()
     text, _ = await meanwhile(store, [{'content': 'mine'}], Add('by hand'))

@@ -193,6 +193,28 @@ def test_ids_and_texts_that_were_shown_overrule_each_other_like_stored_ones() ->
     assert remarks(change)['identified_by_text'] == ('a', 'b', 'b', 'a')
 
 
+def test_an_id_that_another_gave_to_a_step_since_names_no_step_of_the_writer() -> None:
+    since = others(Add('Theirs', id='x'))
+    change = write(since, *AS_SHOWN, Draft('Mine', id='x'), Draft('Next', depends_on=('x',)))
+    assert ids(change.after) == 'a b c x 1 2'
+    assert [change.after.step(one).content for one in ('x', '1')] == ['Theirs', 'Mine']
+    # Within the write its id still means the item.
+    assert change.after.step('2').depends_on == ('1',)
+    assert remarks(change) == {'kept': ('x',), 'id_taken': ('x', '1')}
+    # Who states the very text means the step, and whoever may know of it too.
+    assert ids(write(since, *AS_SHOWN, Draft('Theirs', id='x')).after) == 'a b c x'
+    known = do(since, Replace((*AS_SHOWN, Draft('Mine', id='x')), base=(*base_of(SHOWN), ('x', ''))))
+    assert known.after.step('x').content == 'Mine'
+    assert remarks(known) == {'overruled': ('x', 'content', 'Theirs')}
+
+
+def test_an_id_given_to_another_may_still_restate_by_its_text_what_was_removed() -> None:
+    since = do(others(Remove('a')), Add('Theirs', id='x'), actor='another').after
+    change = write(since, Draft('A', id='x'), *AS_SHOWN[1:])
+    assert ids(change.after) == 'b c x'
+    assert remarks(change) == {'kept': ('x',), 'stays_deleted': ('a',)}
+
+
 # --- Steps that were never shown --------------------------------------------------------------------------------
 
 
