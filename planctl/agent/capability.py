@@ -20,7 +20,7 @@ from planctl.agent.answers import Applied, Refusal, View
 from planctl.agent.events import events_of
 from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
-from planctl.agent.options import DATABASE, TTLS, check_options, store_of
+from planctl.agent.options import DATABASE, TTLS, check_options, check_store, store_of
 from planctl.agent.run import Call, Run, current_call
 from planctl.agent.seen import Seen
 from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefix_of, rewriters_but, two_plans, unwrapped
@@ -93,6 +93,8 @@ class Planning(AbstractCapability[AgentDepsT]):
     def __post_init__(self) -> None:
         if self.cache_ttl not in TTLS:
             raise ValueError(f'Planning: cache_ttl must be {" or ".join(TTLS)}, not {self.cache_ttl!r}')
+        if self.store is not None:
+            check_store(self.store, 'store')
         check_names('descriptions', self.descriptions or (), offered_tools(subtasks=self.enable_subtasks))
         _ = self.mode
 
@@ -167,7 +169,9 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     def _new_store(self, ctx: RunContext[AgentDepsT]) -> PlanStore:
         if self.store_resolver is not None:
-            return self.store_resolver(ctx)
+            store = self.store_resolver(ctx)
+            check_store(store, 'what store_resolver returns')
+            return store
         return self.store if self.store is not None else InMemoryPlanStore()
 
     def of_run(self, ctx: RunContext[AgentDepsT], toolset: PlanningToolset[AgentDepsT]) -> Planning[AgentDepsT] | None:

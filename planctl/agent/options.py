@@ -43,6 +43,13 @@ def check_options(
         raise _wrong('tools', tools, 'a list of tool names')
 
 
+def check_store(store: object, option: str) -> None:
+    """Raise `TypeError` when an option gives what is no store: a path, a class, or what an `async def` returns."""
+    if isinstance(store, type) or not callable(getattr(store, 'get_items', None)):
+        got = getattr(store, '__name__', None) or _shown(store)
+        raise TypeError(f'Planning: {option} must be a plan store, such as SqlitePlanStore("plan.db"), not {got}')
+
+
 def store_of(backend: str, database: str, session: str) -> BaseStore | None:
     """Return the store that the options name; `None` is a plan in memory for each run."""
     if backend == 'memory':

@@ -335,6 +335,14 @@ def test_options_that_cannot_be_are_refused_at_construction(options):
         Planning(**options)
 
 
+@pytest.mark.parametrize('store', ['plan.db', SqlitePlanStore, object()])
+async def test_what_is_no_store_is_refused_as_soon_as_it_is_seen(store):
+    with pytest.raises(TypeError, match='Planning: store must be a plan store, such as '):
+        Planning(store=store)
+    with pytest.raises(TypeError, match='Planning: what store_resolver returns must be a plan store'):
+        await Script([]).agent(Planning(store_resolver=lambda _: store)).run('go')
+
+
 @pytest.mark.parametrize('subtasks', [False, True])
 def test_the_guidance_names_only_tools_that_are_registered(subtasks):
     names = CORE_TOOLS + (SUBTASK_TOOLS if subtasks else ())
