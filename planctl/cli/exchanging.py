@@ -169,13 +169,12 @@ def export(
     if named is None:
         _to_stdout(settings, plan, how)
         return 0
-    from planctl.cli.overwriting import require_no_database
+    from planctl.cli.overwriting import require_no_database, write_over
 
     require_no_database(named)
     text = _rendered(settings, plan, how)
     try:
-        with open(named, 'w', encoding='utf-8', errors='backslashreplace', newline='\n') as opened:
-            opened.write(text)
+        write_over(named, text)
     except (OSError, ValueError) as error:
         raise StorageError(f'{named} cannot be written: {getattr(error, "strerror", None) or error}') from error
     _written(settings, plan.session, named, how, f'exported {len(plan.steps)} steps to {named}')

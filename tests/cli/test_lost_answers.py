@@ -60,6 +60,23 @@ def test_an_answer_that_is_lost_without_a_change_says_nothing_of_one(tmp_path: P
         assert 'stored' not in ended.stderr, words
 
 
+@pytest.mark.skipif(sys.platform != 'linux', reason='needs a limit to the size of files')
+def test_an_export_that_does_not_fit_leaves_the_one_before(tmp_path: Path) -> None:
+    process('--db', 'plan.db?journal=delete', 'add', 'x', cwd=tmp_path)
+    process('export', 'plan.json', cwd=tmp_path)
+    before = (tmp_path / 'plan.json').read_bytes()
+    code = (
+        'import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64)); '
+        "from planctl.cli import main; sys.exit(main(['export', 'plan.json']))"
+    )
+    ended = subprocess.run(
+        [sys.executable, '-c', code], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (5, 'planctl: plan.json cannot be written: File too large\n')
+    assert (tmp_path / 'plan.json').read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ['plan.db', 'plan.json']
+
+
 @pytest.mark.parametrize('command', ['run', 'show', 'where', 'add'])
 def test_a_folder_that_is_gone_is_named_as_the_reason(command: str, tmp_path: Path) -> None:
     gone = tmp_path / 'gone'
