@@ -63,7 +63,7 @@ async def offers(job: Job, planner: Model | None, executor: Model | None) -> lis
         found.append(await _offer('planner', loaded, planner, role, PLANNER))
     if executor is not None:
         loaded, store = job.executor_agent, await _copy(plan)
-        several = job.wanted.workers > 1
+        several = job.wanted.workers > 1 or job.wanted.helps
         role = worker_role(loaded, store, job.executor, '1') if several else executor_role(loaded, store, job.executor)
         found.append(await _offer('executor', loaded, executor, role, WORKER if several else EXECUTOR))
     return found

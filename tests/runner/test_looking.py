@@ -64,9 +64,10 @@ def test_the_tools_of_each_role_are_listed(here: Path, capsys: pytest.CaptureFix
     assert (executor['tools'], executor['left_out']) == (['look', 'act'], [])
     assert 'update_task_status' in executor['plan_tools']
     assert 'update_task_status' not in planner['plan_tools']
-    several = answer(capsys, '--print-spec', '--workers', '2')['roles']
-    assert [role['role'] for role in several] == ['executor']
-    assert set(several[0]['plan_tools']) == {'read_plan', 'add_task', 'update_task_status', 'add_subtask'}
+    for words in (('--workers', '2'), ('--worker',)):
+        (role,) = answer(capsys, '--print-spec', *words)['roles']
+        assert role['role'] == 'executor'
+        assert set(role['plan_tools']) == {'read_plan', 'add_task', 'update_task_status', 'add_subtask'}
     assert not list(here.glob('*.db*'))
 
 
