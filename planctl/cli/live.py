@@ -25,7 +25,7 @@ from planctl.agent.watch import (
     ToolReturned,
 )
 from planctl.change import Change, StepChange, difference
-from planctl.cli.output import complain
+from planctl.cli.output import carried, complain
 from planctl.cli.settings import Settings
 from planctl.plan import Plan, Step
 from planctl.sanitize import clean, shown
@@ -169,7 +169,8 @@ class _Live:
             case _:
                 if text := sentence(event):
                     with suppress(OSError):
-                        self._console.print(f'planctl: {text}', style='dim', soft_wrap=True)
+                        line = carried(f'planctl: {text}', self._console.encoding)
+                        self._console.print(line, style='dim', soft_wrap=True)
         if self._phase and not self._is_aside:
             with suppress(OSError):  # A terminal that was closed is no end of the run; the signal is.
                 self._draw()
@@ -218,8 +219,12 @@ class _Live:
         if self._name:
             # Taken at once, since it is drawn on another thread.
             tools = list(self._tools.values()) if self._phase else []
-            below.extend(Text(self._status(), 'dim').wrap(self._console, width))
-            below.extend(Text(f'  {tool}', 'dim', no_wrap=True, overflow='ellipsis') for tool in tools[:_TOOLS])
+            encoding = self._console.encoding
+            cut = 'ellipsis' if encoding.startswith('utf') else 'crop'
+            below.extend(Text(carried(self._status(), encoding), 'dim').wrap(self._console, width))
+            below.extend(
+                Text(carried(f'  {tool}', encoding), 'dim', no_wrap=True, overflow=cut) for tool in tools[:_TOOLS]
+            )
             if len(tools) > _TOOLS:
                 below.append(Text(f'  and {len(tools) - _TOOLS} more', 'dim'))
         if self._phase:

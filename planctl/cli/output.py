@@ -114,6 +114,15 @@ def lost_answer(error: OSError) -> AnswerLost | None:
     return AnswerLost(*error.args)
 
 
+def carried(text: str, encoding: str) -> str:
+    """Return the text as the encoding carries it: else in ASCII that says the same, or in escapes."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, 'backslashreplace').decode(encoding)
+    return text
+
+
 def reader_has_gone() -> bool:
     """Whether nobody will ever read what is written to stdout, as far as the system tells before it is tried."""
     stream = answer_stream()
@@ -174,8 +183,10 @@ def _write(stream: TextIO, text: str, *, markup: bool = False) -> None:
         stream.write(text)
     except UnicodeEncodeError:
         encoding = stream.encoding or 'ascii'
-        plain, how = (text, 'xmlcharrefreplace') if markup else (text.translate(_ASCII), 'backslashreplace')
-        stream.write(plain.encode(encoding, how).decode(encoding))
+        if markup:
+            stream.write(text.encode(encoding, 'xmlcharrefreplace').decode(encoding))
+        else:
+            stream.write(carried(text, encoding))
     stream.flush()
 
 

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from planctl.cli.output import emit
+from planctl.cli.output import carried, emit
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.sanitize import shown, shown_block
 from planctl.text import MARKS, WORDS, elapsed, progress_line, state_of, step_details, tree_order, waits_for
@@ -227,6 +227,7 @@ def _text_style(step: Step) -> str:
 
 def _hang(console: Console, head: Text, text: Text, width: int) -> Iterator[Text]:
     """Yield the lines of `text` behind `head`, each indented as far; below it where there is no room."""
+    head, text = _carried(console, head), _carried(console, text)
     indent = head.cell_len
     if indent + text.cell_len <= width:  # Nearly always; wrapping is by far the dearest part.
         yield head + text
@@ -242,4 +243,12 @@ def _hang(console: Console, head: Text, text: Text, width: int) -> Iterator[Text
 
 
 def _wrap(console: Console, text: Text, width: int) -> Iterator[Text]:
-    yield from text.wrap(console, max(1, width), overflow='fold')
+    yield from _carried(console, text).wrap(console, max(1, width), overflow='fold')
+
+
+def _carried(console: Console, text: Text) -> Text:
+    """Return the text as the terminal carries it, before it is laid out: escapes take more room."""
+    encoding = console.encoding
+    if encoding.startswith('utf') or carried(text.plain, encoding) == text.plain:
+        return text
+    return Text.assemble(*((carried(segment.text, encoding), segment.style or '') for segment in text.render(console)))

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from process_helpers import AGENT, environment
+from rich.cells import cell_len
+from rich.console import Console
 from runner_helpers import write
 
 from planctl.agent.watch import Answered, PhaseStarted, PlanChanged, PlanSeen, Said, ToolCalled, ToolReturned
 from planctl.cli.live import _Live, _Plain, change_lines, tool_line
-from planctl.cli.view import window
+from planctl.cli.view import PlanView, window
 from planctl.operations import Add, Edit, Note, Operation, Remove, SetStatus
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.rules import apply
@@ -100,6 +104,18 @@ def test_what_all_workers_do_and_all_phases_used_is_shown_at_any_width(
 
 def test_a_step_that_takes_more_lines_than_there_are_is_shown_alone() -> None:
     assert window([(0, Step('1', 'x' * 5_000)), (0, Step('2', 'y'))], 80, 10) == (0, 1)
+
+
+@pytest.mark.parametrize('encoding', ['ascii', 'cp1252', 'utf-8'])
+def test_what_a_terminal_does_not_carry_is_laid_out_as_it_is_written(encoding: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors='backslashreplace')
+    plan = changed(Plan(), Add('日本語の長い' * 5), SetStatus('1', TaskStatus.completed, note='→ 終わり')).change.after
+    Console(file=stream, width=40).print(PlanView(replace(plan, objective='目的' * 10), 0.0))
+    stream.seek(0)
+    lines = stream.read().splitlines()
+    assert max(map(cell_len, lines)) <= 40
+    joined = ''.join(line.strip() for line in lines)
+    assert ('日' if encoding == 'utf-8' else '\\u65e5') in joined
 
 
 def test_on_a_terminal_the_plan_is_drawn_while_it_changes_and_stdout_is_the_answer_alone(tmp_path: Path) -> None:
