@@ -87,7 +87,10 @@ class Servers:
         cause = _innermost(error)
         words = f'no answer in {PATIENCE:.0f} s' if isinstance(cause, TimeoutError) else one_line(cause)
         last = f'; the last that it wrote: {said[-1]}' if said else ''
-        return SpecError(f'{self.label}: mcpServers.{name}: cannot be reached: {words}{last}')
+        # What a server over HTTP answers, such as 401, its client does not pass on.
+        is_http = hasattr(self._toolsets[name].client.transport, 'url')
+        hint = 'is it up, and do `url` and `headers` say what it asks for?' if is_http else None
+        return SpecError(f'{self.label}: mcpServers.{name}: cannot be reached: {words}{last}', hint=hint)
 
 
 def load_servers(path: Path, label: str) -> Servers:

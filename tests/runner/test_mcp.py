@@ -145,6 +145,7 @@ def test_a_server_that_does_not_come_up_ends_the_run_before_it_begins(server: di
     done = planctl(tmp_path, 'run', '* a', '--plan-first', '--model', 'offline', '--mcp', 'mcp.json')
     assert done.returncode == 7
     assert 'planctl: mcp.json: mcpServers.notes: cannot be reached: ' in done.stderr
+    assert ('do `url` and `headers` say what it asks for?' in done.stderr) is ('url' in server)
     assert not (tmp_path / 'plan.db').exists()
 
 
