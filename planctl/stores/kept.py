@@ -32,12 +32,19 @@ def step_of(values: Sequence[Any]) -> Step:
 
 def checked_step(step: Step) -> Step:
     """Return a step each field of which is what it says. Raises `DamagedStore`."""
-    texts: tuple[Any, ...] = (step.id, step.content, step.active_form, step.note, *step.depends_on)
-    maybe: tuple[Any, ...] = (
-        '' if step.parent_id is None else step.parent_id,
-        '' if step.owner is None else step.owner,
+    it: Any = step
+    # Written out: a plan has thousands of them.
+    is_so = (
+        isinstance(it.id, str)
+        and isinstance(it.content, str)
+        and isinstance(it.active_form, str)
+        and isinstance(it.note, str)
+        and (it.parent_id is None or isinstance(it.parent_id, str))
+        and (it.owner is None or isinstance(it.owner, str))
+        and (not it.depends_on or all(isinstance(each, str) for each in it.depends_on))
+        and ((it.lease is None and it.started_at is None) or are_moments(it.lease, it.started_at))
     )
-    if not (all(isinstance(text, str) for text in (*texts, *maybe)) and are_moments(step.lease, step.started_at)):
+    if not is_so:
         raise _damaged(step.id)
     return step
 
