@@ -75,10 +75,11 @@ def import_plan(
 
 
 def _document(file: str) -> Document:
-    from planctl.cli.stdin import decoded, read_stdin
     from planctl.exchange import FORMATS, parse
 
     if file == '-':
+        from planctl.cli.stdin import read_stdin
+
         return parse(read_stdin())
     try:
         with open(file, 'rb') as opened:
@@ -91,7 +92,9 @@ def _document(file: str) -> Document:
         raise InputError(
             f'{file} is a database', hint='to take a plan out of it: planctl --db FILE export | planctl import -'
         )
-    return parse(decoded(data), FORMATS.get(file.rpartition('.')[2].lower()))
+    # UTF-16 where the first two bytes say so, as Windows writes it.
+    encoding = 'utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig'
+    return parse(data.decode(encoding, 'replace'), FORMATS.get(file.rpartition('.')[2].lower()))
 
 
 def _preview(settings: Settings, request: Callable[[Plan], Iterable[Operation]], actor: str, now: float) -> Change:

@@ -1,4 +1,4 @@
-"""What is piped into a command, and what its bytes mean. The only place that reads stdin."""
+"""What is piped into a command. The only place that reads stdin."""
 
 from __future__ import annotations
 
@@ -11,9 +11,4 @@ def read_stdin() -> str:
     if stream is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `<&-`
         return ''
     buffer = getattr(stream, 'buffer', None)
-    return stream.read() if buffer is None else decoded(buffer.read())
-
-
-def decoded(data: bytes) -> str:
-    """Return the text of a file or a pipe: UTF-8, or UTF-16 where its first two bytes say so (Windows)."""
-    return data.decode('utf-16' if data[:2] in (b'\xff\xfe', b'\xfe\xff') else 'utf-8-sig', 'replace')
+    return stream.read() if buffer is None else buffer.read().decode('utf-8-sig', 'replace')
