@@ -16,7 +16,7 @@ from planctl.cli.stdin import read_stdin
 from planctl.errors import InputError
 from planctl.operations import Add, Depend, Describe, Edit, Move, Operation, Remove, SetStatus, Undepend
 from planctl.plan import Plan, TaskStatus, check_text
-from planctl.sanitize import is_visible
+from planctl.sanitize import clean, is_visible
 
 Ids = Annotated[
     list[str],
@@ -285,7 +285,7 @@ def _read(text: str | None) -> str | None:
 def _lines() -> list[str]:
     import re
 
-    lines = [line for line in re.split('[\r\n]+', read_stdin()) if is_visible(line)]
+    lines = [line for line in re.split('[\r\n]+', read_stdin()) if is_visible(clean(line))]
     if not lines:
         raise InputError('there is no step in stdin: it takes one a line')
     return lines

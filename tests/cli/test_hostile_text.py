@@ -32,7 +32,7 @@ def hostile(count: int, seed: int = 1) -> list[str]:
     found: list[str] = []
     while len(found) < count:
         text = ''.join(rng.choice(PIECES) for _ in range(rng.randrange(1, 9)))
-        if is_visible(text):
+        if is_visible(clean(text)):
             found.append(text)
     return found
 
