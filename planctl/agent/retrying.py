@@ -30,6 +30,7 @@ from planctl.agent.models import in_words
 from planctl.agent.prices import behind
 from planctl.agent.watch import Retried
 from planctl.errors import ModelError
+from planctl.text import elapsed
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
@@ -164,7 +165,10 @@ class RetryingModel(WrapperModel):
     async def _wait(self, attempt: int, error: Exception) -> None:
         """Wait before the attempt, or raise the error."""
         seconds = pause_before(attempt, error)
-        if attempt > self._how.retries or not may_pass(error) or seconds > PATIENCE:
+        if attempt > self._how.retries or not may_pass(error):
             raise error
+        if seconds > PATIENCE:
+            words = f'{in_words(error)}; it asks to be left alone for {elapsed(seconds)}'
+            raise ModelError(f'{self.model_name.rstrip(":")}: {words}') from error
         self._how.watch(Retried(attempt, self._how.retries, seconds, in_words(error)))
         await asyncio.sleep(seconds)

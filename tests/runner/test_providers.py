@@ -103,6 +103,7 @@ async def test_one_that_wants_to_be_left_alone_for_an_hour_ends_the_run_at_once(
     with Loopback(Fail(429, {'Retry-After': '3600'})) as server:
         result = await running(await three_steps(), client('chat', server))
     assert (result.stop_reason, len(server.requests)) == (StopReason.error, 1)
+    assert result.message == 'gpt-4o: the provider answered 429: no; it asks to be left alone for 1 h'
 
 
 @pytest.mark.parametrize('kind', CLIENTS)
