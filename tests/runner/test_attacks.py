@@ -220,7 +220,10 @@ async def test_what_is_left_out_is_said_before_the_planner_is_asked() -> None:
         ('capabilities: [{Planning: {tools: []}}]', 'add update_task_status to `tools`'),
         ('capabilities: [{Planning: {tools: [update_task_status]}}]', 'plan with --plan-first'),
         ('capabilities: [{LocalWorkspace: {working_dir: nope}}]', 'LocalWorkspace: there is no folder '),
-        ('capabilities: [{Planning: {tools: [nope]}}]', 'a.yaml:2: capabilities.Planning: tools names unknown tools: nope'),
+        (
+            'capabilities: [{Planning: {tools: [nope]}}]',
+            'a.yaml:2: capabilities.Planning: tools names unknown tools: nope',
+        ),
     ],
 )
 def test_an_agent_that_could_not_do_it_is_refused_before_anything_is_stored(
