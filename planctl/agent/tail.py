@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.settings import ModelSettings
 
+from planctl.agent.prices import behind
 from planctl.reminder import OPENING
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ Ttl: TypeAlias = Literal['5m', '1h']
 
 _SHORT = ('5m', '30m')
 _RETRIES = ('retry-prompt', 'retry-feedback')
-_EXPLICIT = ('anthropic', 'bedrock', 'openrouter')
+_EXPLICIT = frozenset({'anthropic', 'bedrock', 'openrouter'})
 """Providers that cache up to the points of a request and nowhere else, four of them at most."""
-_ANYWHERE = ('anthropic', 'bedrock')
+_ANYWHERE = frozenset({'anthropic', 'bedrock'})
 """Those of them that take a point behind whatever was said, and not only behind what a user said."""
 _REACH = 18
 """How many blocks behind the end of the last request a point still finds what was cached there; they say about 20."""
@@ -48,18 +49,21 @@ def reminded(request: ModelRequestContext, text: str, ttl: Ttl, history: Sequenc
     """
     settings = request.model_settings or ModelSettings()
     stated: dict[str, Any] = {**(request.model.settings or {}), **settings}
+    models = list(behind(request.model))
+    for model in models:
+        stated = {**(model.settings or {}), **stated}
     cache: object = stated.get('cache')
     retention = _retention(cache)
     if ttl == '1h' and _wants_less(request.messages, stated):
         ttl = '5m'
-    provider = request.model.system
-    takes_over = (
-        provider in _EXPLICIT and cache not in (None, False) and not any(f'{provider}_cache' in name for name in stated)
-    )
+    # Of a model that falls back on others any may be asked.
+    providers = {model.system for model in models}
+    own_settings = any(f'{provider}_cache' in name for provider in providers for name in stated)
+    takes_over = providers <= _EXPLICIT and cache not in (None, False) and not own_settings
     if takes_over and retention == '1h':
         ttl = '1h'
     messages, has_point = with_reminder(request.messages, text, ttl, history)
-    if has_point and provider in _ANYWHERE:
+    if has_point and providers & _ANYWHERE:
         messages = _within_reach(messages, ttl)
     if has_point and takes_over:
         prefix: Any = {'messages': False} | ({} if retention in (None, True) else {'retention': retention})

@@ -37,6 +37,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
 
 from planctl import InMemoryPlanStore, Planning
 from planctl.core import apply
@@ -350,6 +351,17 @@ async def test_where_the_cache_is_on_ours_is_the_only_point_of_the_conversation(
             heads = sum(count_markers(body.get(part)) for part in ('tools', 'toolConfig', 'system'))
             assert (heads > 0) == (settings['cache'] is not False)
             assert ttls(body['messages']) == [expected], settings
+
+
+async def test_behind_a_fallback_ours_is_the_only_point_of_the_conversation_too():
+    for other in (Anthropic().model('claude-opus-5-5'), Bedrock().model()):
+        provider = Anthropic(call('add_task', content='c'))
+        model = FallbackModel(provider.model(), other)
+        agent = Agent(model, instructions='i', capabilities=[Caching(), Planning(store=await filled())])
+        await agent.run('go')
+        for body in provider.bodies:
+            assert provider.points(body) == [reminder_at(provider, body)]
+            assert 'cache_control' not in body
 
 
 @every(TO_THE_USER)
