@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, MutableMapping
 from importlib import import_module
 from typing import Any
@@ -54,9 +55,15 @@ _SETTINGS = {'help_option_names': ['-h', '--help']}
 
 def application() -> Any:
     """Return the whole command line as one command."""
-    app = typer.Typer(cls=_Group, add_completion=True, pretty_exceptions_enable=False, context_settings=_SETTINGS)
+    app = typer.Typer(cls=_Group, add_completion=True, context_settings=_SETTINGS, **_look())
     app.callback(invoke_without_command=True)(with_globals(_root, root=True))
     return typer.main.get_command(app)
+
+
+def _look() -> dict[str, Any]:
+    """Return how help looks: in boxes on a terminal, in a pipe plain like everything else."""
+    boxes = {} if sys.stdout is not None and sys.stdout.isatty() else {'rich_markup_mode': None}
+    return {'pretty_exceptions_enable': False, **boxes}
 
 
 def _root(ctx: typer.Context) -> int:
@@ -108,7 +115,7 @@ class _Group(typer.core.TyperGroup):
 
 
 def _build(name: str, where: str) -> Any:
-    app = typer.Typer(name=name, add_completion=False, pretty_exceptions_enable=False)
+    app = typer.Typer(name=name, add_completion=False, **_look())
     function, epilog = _function(name, where)
     if name not in SUBCOMMANDS:
         app.command(name, epilog=epilog)(with_globals(function))

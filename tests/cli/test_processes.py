@@ -244,6 +244,8 @@ DEAR = {'pydantic', 'pydantic_ai', 'httpx', 'asyncpg', 'redis', 'rich', 'asyncio
         ['reopen', '1'],
         ['rm', '1'],
         ['where'],
+        ['--help'],
+        ['add', '--help'],
         ['done', 'nope'],
         ['bogus'],
     ],
