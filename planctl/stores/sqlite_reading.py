@@ -67,7 +67,8 @@ class Reading:
         ours = 'planctl_schema' in tables
         record = None
         if ours:
-            query = f'SELECT {", ".join(SESSION)} FROM planctl_sessions WHERE plan_table = ? AND session = ?'
+            query = f"""SELECT {', '.join(SESSION)}, (SELECT max(revision) FROM planctl_log WHERE plan_table = ?1
+                AND session = ?2) FROM planctl_sessions WHERE plan_table = ?1 AND session = ?2"""
             record = self._db.execute(query, self._key).fetchone()
         steps: list[Step] = []
         problems: list[Problem] = []
@@ -107,10 +108,9 @@ class Reading:
         return Snapshot(plan, seqs, tables, known=record is not None, settled=settled, unread=unread)
 
     def _session_fields(self, record: tuple[Any, ...]) -> dict[str, Any]:
-        fields: dict[str, Any] = dict(zip(SESSION, record, strict=True))
+        *kept, logged = record
+        fields: dict[str, Any] = dict(zip(SESSION, kept, strict=True))
         checked_session(Plan(self._session, **fields))
-        query = 'SELECT max(revision) FROM planctl_log WHERE plan_table = ? AND session = ?'
-        (logged,) = self._db.execute(query, self._key).fetchone()
         # A counter that was set back would give a revision to two changes.
         return fields | {'revision': max(fields['revision'], logged if isinstance(logged, int) else 0)}
 
