@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, count
 from operator import is_not
 
 from planctl.plan import Plan, Problem, Progress, Step, TaskStatus, damage
@@ -140,8 +140,13 @@ def difference(before: Sequence[Step], after: Sequence[Step]) -> tuple[StepChang
             break
         if old != new:
             changes.append(StepChange(old, new))
-    if same < len(before) or same < len(after):
-        changes.extend(_rearranged(before[same:], after[same:], after[same - 1].id if same else None))
+    rest, new_rest = before[same:], after[same:]
+    if rest or new_rest:
+        # Behind what was put in or taken out the steps are the same again.
+        behind = compress(count(), map(is_not, reversed(rest), reversed(new_rest)))
+        tail = next(behind, min(len(rest), len(new_rest)))
+        middle = rest[: len(rest) - tail], new_rest[: len(new_rest) - tail]
+        changes.extend(_rearranged(*middle, after[same - 1].id if same else None))
     return tuple(changes)
 
 

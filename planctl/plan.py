@@ -267,10 +267,11 @@ def _shown(value: object) -> str:
 
 def next_id_after(next_id: int, ids: Iterable[str]) -> int:
     """Return the counter moved past every canonical integer below 1,000,000 among `ids`."""
-    for step_id in ids:
-        if step_id.isdecimal() and step_id.isascii() and len(step_id) <= 6 and (step_id[0] != '0' or step_id == '0'):
-            next_id = max(next_id, int(step_id) + 1)
-    return next_id
+    # One test for most of them: every step of the plan is looked at for each that is added.
+    decimal = [step_id for step_id in ids if step_id.isdecimal() and len(step_id) <= 6]
+    if min(decimal, default='1') < '1' or not ''.join(decimal).isascii():
+        decimal = [step_id for step_id in decimal if step_id.isascii() and (step_id[0] != '0' or step_id == '0')]
+    return max(next_id, 1 + max(map(int, decimal), default=-1))
 
 
 SHOWN_FIELDS = ('content', 'status', 'active_form', 'parent_id', 'depends_on', 'note')
