@@ -46,7 +46,7 @@ class Remark:
     Of a whole-plan write: `dropped` (open steps that it left out and that are removed); `kept` (left out, but kept,
     because the writer never saw them as they are); `stays_deleted` (restated as shown, but removed by another
     since); `identified_by_text` (id and text of an item named two steps; pairs: id given, id taken); `id_taken`
-    (an item had the id of a step that another added since; pairs: id given, id of the item's own step); `overruled`
+    (an item had the id of a step that it does not mean; pairs: id given, id of the item's own step); `overruled`
     (another changed the field too, and the writer's value stands; triples: id, field, the other's value); `merged`
     (the item only repeats what was shown, or a new step's default, and the other's value stands; triples alike). A
     value in a triple is text: dependencies are joined by a space, none is empty.

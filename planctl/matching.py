@@ -18,7 +18,7 @@ class Match:
     lost: dict[int, str] = field(default_factory=dict[int, str])
     """Items that restate a step which the writer was shown and which is gone since."""
     unmeant: list[int] = field(default_factory=list[int])
-    """Items with the id of a step that somebody else added since, and another text."""
+    """Items that are none of the step whose id they have: see `_is_meant`."""
     by_text: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Id given and id taken, where the text overruled the id."""
 
@@ -54,7 +54,7 @@ def match(
     for at, step_id in enumerate(named):
         if step_id is None or at in found.stored:
             continue
-        if base is not None and step_id not in base:
+        if base is not None and not _is_meant(items[at], steps[step_id], base.get(step_id)):
             found.unmeant.append(at)
         elif step_id not in taken:
             found.stored[at] = step_id
@@ -79,6 +79,17 @@ def _find_lost(found: Match, items: Sequence[Draft], texts: Sequence[str], gone:
     for at in rest:
         if at not in found.lost and (step_id := marks.take(text_mark(texts[at]), taken)) is not None:
             found.lost[at] = step_id
+
+
+def _is_meant(item: Draft, step: Step, mark: str | None) -> bool:
+    """Whether an item with another text means the step whose id it has, which was shown as `mark`.
+
+    Not when somebody else added the step since. Nor when the step is done, was never shown and the item does not say
+    that it is done: a writer that counts its new steps from 1 would have them done before they are begun.
+    """
+    if mark is None:
+        return False
+    return mark != '' or not step.resolved or (item.status is not None and item.status.resolved)
 
 
 def _reads(step: Step, text: str, mark: str | None) -> bool:

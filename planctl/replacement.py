@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,7 +74,8 @@ class _Replacement:
         work.drop(gone)
         deleted = {at for at, step_id in found.lost.items() if self._repeats(at, self._shown(step_id))}
         self._remark('stays_deleted', *(found.lost[at] for at in sorted(deleted)))
-        self._identify(found.stored | {at: step_id for at, step_id in found.lost.items() if at not in deleted}, deleted)
+        known = found.stored | {at: step_id for at, step_id in found.lost.items() if at not in deleted}
+        self._identify(known, deleted, found.unmeant)
         for at in found.unmeant:
             if at in self.ids:
                 self._remark('id_taken', self.items[at].id or '', self.ids[at])
@@ -104,13 +105,13 @@ class _Replacement:
             mark == known for name, mark, known in zip(SHOWN_FIELDS, marks, shown, strict=True) if name in stated
         )
 
-    def _identify(self, known: dict[int, str], deleted: set[int]) -> None:
+    def _identify(self, known: dict[int, str], deleted: set[int], unmeant: Container[int]) -> None:
         """Give each item its id, those that were chosen first, and put new steps in place to be referred to."""
         work = self.work
         chosen = known | {
             at: item.id
             for at, item in enumerate(self.items)
-            if at not in known and item.id is not None and item.id not in work.steps
+            if at not in known and at not in unmeant and item.id is not None and item.id not in work.steps
         }
         for at, step_id in chosen.items():
             if at not in deleted and step_id not in work.steps:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from agent_scripts import Script, answers, call
 from pydantic_ai import DeferredToolRequests, DeferredToolResults
 from pydantic_ai.capabilities import AbstractCapability
@@ -94,7 +95,27 @@ async def test_an_id_that_the_model_counted_on_to_is_not_that_of_a_step_which_ca
         ('5', 'mine', 'pending'),
     ]
     assert 'Ids in order: 1, 2, 3, 5.' in text
-    assert 'somebody else has added a step with the one that you gave: 4 is step 5.' in text
+    assert 'Another id, since the one that you gave is that of another step: 4 is step 5.' in text
+
+
+@pytest.mark.parametrize('status', [None, 'pending', 'in_progress'])
+async def test_a_new_list_counted_from_one_is_not_done_because_an_old_one_was(status: str | None):
+    store = InMemoryPlanStore()
+    await apply(store, Add('old'), Add('older'))
+    await apply(store, SetStatus('1', TaskStatus.completed), SetStatus('2', TaskStatus.completed))
+    stated = {} if status is None else {'status': status}
+    text, _ = await meanwhile(store, [{'id': '1', 'content': 'new', **stated}, {'id': '2', 'content': 'newer'}])
+    assert contents(await store.read()) == [('3', 'new', status or 'pending'), ('4', 'newer', 'pending')]
+    assert 'Another id, since the one that you gave is that of another step: 1 is step 3, 2 is step 4.' in text
+
+
+async def test_who_says_that_a_step_is_done_means_the_one_that_is():
+    store = InMemoryPlanStore()
+    await apply(store, Add('old'), Add('open'))
+    await apply(store, SetStatus('1', TaskStatus.completed))
+    items = [{'id': '1', 'content': 'old, reworded', 'status': 'completed'}, {'id': '2', 'content': 'open'}]
+    await meanwhile(store, items)
+    assert contents(await store.read()) == [('1', 'old, reworded', 'completed'), ('2', 'open', 'pending')]
 
 
 async def test_an_id_that_was_there_before_means_its_step_though_no_line_showed_it():
