@@ -212,7 +212,7 @@ def _require_terminal(objective: str | None) -> None:
     if objective == '-':
         raise InputError(
             '--approve asks on stdin, where the objective comes from',
-            hint='planctl run --plan-first --approve "$(cat FILE)"',
+            hint='planctl run --plan-first --approve -- "$(cat FILE)"',
         )
     if not is_conversation():
         raise InputError(

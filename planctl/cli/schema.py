@@ -87,7 +87,7 @@ def schema() -> dict[str, Any]:
         'title': 'What planctl answers with --json',
         'anyOf': [
             {'$ref': f'#/$defs/{name}'}
-            for name in ('plan', 'where', 'log', 'sessions', 'file', 'run', 'spec', 'init', 'version')
+            for name in ('plan', 'where', 'log', 'sessions', 'file', 'run', 'spec', 'init', 'version', 'error')
         ],
         '$defs': {
             'plan': plan,
