@@ -239,13 +239,14 @@ def _require_plan(settings: Settings, agent: str | None, folder: Path) -> None:
     """Without an objective there has to be a plan: say so before a missing agent or model is complained about."""
     from planctl.agent.nearest import nearest_agent_file
     from planctl.cli.database import read
-    from planctl.errors import NotFound
+    from planctl.errors import DatabaseNotFound, NotFound, SessionNotFound
 
     if agent is not None or nearest_agent_file(folder) is not None:
         return  # It may name the database.
-    plan = read(settings)
+    hint = 'planctl run --plan-first "what is to be done"'
+    try:
+        plan = read(settings)
+    except (DatabaseNotFound, SessionNotFound) as error:
+        raise type(error)(f'{error.message}, and no objective was given', hint=hint) from None
     if not plan.steps and not plan.objective:
-        raise NotFound(
-            f'session {plan.session!r} has no plan, and no objective was given',
-            hint='planctl run --plan-first "what is to be done"',
-        )
+        raise NotFound(f'session {plan.session!r} has no plan, and no objective was given', hint=hint)

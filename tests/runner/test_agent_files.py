@@ -171,7 +171,7 @@ def test_a_capability_of_the_workspace_names_its_extra(here: Path, capsys: pytes
         (['x', '--plan-first', '--model', 'offline', '--planner-model', 'nope'], 7, '--planner-model: unknown model'),
         (['x', '--agent', 'nothere:agent'], 7, "--agent nothere:agent: there is no module 'nothere' here"),
         ([], 3, 'there is no plan.db'),
-        (['--model', 'offline', '--db', 'no.db'], 3, 'there is no plan database at no.db'),
+        (['--model', 'offline', '--db', 'no.db'], 3, 'there is no plan database at no.db, and no objective was given'),
         ([''], 2, 'the objective is empty'),
         ([' \n\t', '--model', 'offline'], 2, 'the objective is empty'),
         (['x', '--append', '--replan'], 2, '--append and --replan exclude each other'),
