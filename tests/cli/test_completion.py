@@ -110,7 +110,7 @@ def test_plan_commands_do_not_pay_for_it(plan: Path) -> None:
     assert not {'rich', 'pydantic', 'asyncio'} & set(done.stderr.split())
 
 
-@pytest.mark.skipif(shutil.which('bash') is None, reason='needs bash')
+@pytest.mark.skipif(shutil.which('bash') is None, reason='bash, whose completion is tried, is not installed')
 def test_a_real_bash_completes(plan: Path, tmp_path: Path) -> None:
     script = process('--show-completion', 'bash', cwd=plan, env={'_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION': '1'})
     assert script.status == 0, script

@@ -60,7 +60,7 @@ def test_an_answer_that_is_lost_without_a_change_says_nothing_of_one(tmp_path: P
         assert 'stored' not in ended.stderr, words
 
 
-@pytest.mark.skipif(sys.platform != 'linux', reason='needs a limit to the size of files')
+@pytest.mark.skipif(sys.platform != 'linux', reason='a full disk is played by RLIMIT_FSIZE, as Linux keeps it')
 def test_an_export_that_does_not_fit_leaves_the_one_before(tmp_path: Path) -> None:
     process('--db', 'plan.db?journal=delete', 'add', 'x', cwd=tmp_path)
     process('export', 'plan.json', cwd=tmp_path)

@@ -370,7 +370,7 @@ def unprivileged() -> Iterator[None]:
         os.setresuid(0, 0, 0)
 
 
-@pytest.mark.skipif(not hasattr(os, 'setresuid'), reason='needs a user who may not write')
+@pytest.mark.skipif(not hasattr(os, 'setresuid'), reason='root may write anywhere, and cannot be another user here')
 @pytest.mark.parametrize('name', [name for name in WORDS if name not in ('export FILE', 'export --db')])
 def test_a_read_only_plan_can_be_read(cli: Cli, database: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     words = with_id(name, '42d1ca5e')

@@ -104,7 +104,7 @@ def test_closed_files(folder: Path, closed: str, status: int) -> None:
     assert failed.returncode == 3
 
 
-@pytest.mark.skipif(not os.path.exists('/dev/full'), reason='needs a device that is always full')
+@pytest.mark.skipif(not os.path.exists('/dev/full'), reason='/dev/full, which is always full, is not here')
 def test_an_answer_that_cannot_be_written_is_an_error(folder: Path) -> None:
     with open('/dev/full', 'w') as full:
         ended = subprocess.run(

@@ -194,7 +194,7 @@ def test_outside_a_repository_only_this_folder_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     if any((parent / '.git').exists() for parent in tmp_path.parents):
-        pytest.skip('the temporary folder is in a repository')
+        pytest.skip('the temporary folder is in a repository, and this is about being in none')
     below = tmp_path / 'below'
     below.mkdir()
     fill(tmp_path / 'plan.db', 'above')

@@ -403,7 +403,7 @@ async def test_a_commit_whose_answer_is_lost_is_said_to_be_unsure_and_not_done_t
     postgres_server: PostgresServer, postgres: Place
 ) -> None:
     if not postgres_server.own:
-        pytest.skip('the way to a server that is not ours is not known')
+        pytest.skip('only the way to a server that the tests started is cut, not to one that PLANCTL_TEST_… names')
     folder = postgres.url.partition('host=')[2]
     socket = next(path for path in Path(folder).iterdir() if path.name.startswith('.s.PGSQL.') and path.is_socket())
     async with Proxy(socket) as proxy:
@@ -423,7 +423,7 @@ async def test_a_server_that_no_longer_answers_is_not_waited_for(
     postgres_server: PostgresServer, postgres: Place
 ) -> None:
     if not postgres_server.own:
-        pytest.skip('the way to a server that is not ours is not known')
+        pytest.skip('only the way to a server that the tests started is cut, not to one that PLANCTL_TEST_… names')
     folder = postgres.url.partition('host=')[2]
     socket = next(path for path in Path(folder).iterdir() if path.name.startswith('.s.PGSQL.') and path.is_socket())
     async with Proxy(socket) as proxy:

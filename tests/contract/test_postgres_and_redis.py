@@ -240,7 +240,7 @@ async def test_idle_connections_that_were_dropped_do_no_harm(place: Place) -> No
 async def test_a_server_that_restarts(request: Any, place: Place) -> None:
     server = request.getfixturevalue('postgres_server' if place.kind == 'postgres' else 'valkey_server')
     if not server.own:
-        pytest.skip('a server that is not ours is not stopped')
+        pytest.skip('only a server that the tests started is stopped, not one that PLANCTL_TEST_… names')
     async with place.open(wait=2) as store:
         await apply(store, Add('first'), Describe(objective='kept'))
         await asyncio.to_thread(server.stop)

@@ -419,7 +419,7 @@ async def test_an_answer_that_is_lost_is_said_to_be_unsure_and_not_done_twice(
     valkey_server: ValkeyServer, valkey: Place
 ) -> None:
     if not valkey_server.own:
-        pytest.skip('the way to a server that is not ours is not known')
+        pytest.skip('only the way to a server that the tests started is cut, not to one that PLANCTL_TEST_… names')
     async with Proxy(urlsplit(valkey.url).port or 0) as proxy, through(valkey, proxy).connect() as client:
         store = valkey.store(client)
         await apply(store, Add('one'))
@@ -435,7 +435,7 @@ async def test_a_connection_dropped_before_anything_was_written_is_made_anew(
     valkey_server: ValkeyServer, valkey: Place, word: bytes
 ) -> None:
     if not valkey_server.own:
-        pytest.skip('the way to a server that is not ours is not known')
+        pytest.skip('only the way to a server that the tests started is cut, not to one that PLANCTL_TEST_… names')
     async with Proxy(urlsplit(valkey.url).port or 0) as proxy, through(valkey, proxy).connect() as client:
         store = valkey.store(client)
         proxy.cut_after(word)
@@ -445,7 +445,7 @@ async def test_a_connection_dropped_before_anything_was_written_is_made_anew(
 
 async def test_a_server_that_no_longer_answers_is_not_waited_for(valkey_server: ValkeyServer, valkey: Place) -> None:
     if not valkey_server.own:
-        pytest.skip('the way to a server that is not ours is not known')
+        pytest.skip('only the way to a server that the tests started is cut, not to one that PLANCTL_TEST_… names')
     async with Proxy(urlsplit(valkey.url).port or 0) as proxy, through(valkey, proxy).connect() as client:
         store = valkey.store(client, wait=0.3)
         await apply(store, Add('one'))

@@ -173,13 +173,13 @@ print(*outcomes, sep='\\n')
 """
 
 
-@pytest.mark.skipif(sys.platform != 'linux' or os.getuid() != 0, reason='only root can mount a small disk')
+@pytest.mark.skipif(sys.platform != 'linux' or os.getuid() != 0, reason='Linux lets only root mount a small disk')
 def test_a_disk_that_fills_up_keeps_what_was_stored(tmp_path: Path) -> None:
     disk = tmp_path / 'disk'
     disk.mkdir()
     mounted = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', str(disk)], capture_output=True)
     if mounted.returncode:
-        pytest.skip('mounting is not allowed here')
+        pytest.skip('a small disk cannot be mounted in this container')
     try:
         path = disk / 'plan.db'
         done = subprocess.run(
@@ -209,7 +209,7 @@ print(len(drive(read(SqliteFile(sys.argv[1]))).steps), *sorted(os.listdir(os.pat
 """
 
 
-@pytest.mark.skipif(sys.platform != 'linux', reason='needs a limit to the size of files')
+@pytest.mark.skipif(sys.platform != 'linux', reason='a full disk is played by RLIMIT_FSIZE, as Linux keeps it')
 @pytest.mark.parametrize('told', ['told', 'not told'])
 def test_a_plan_is_read_where_nothing_can_be_put_beside_it(told: str, path: Path) -> None:
     command = [sys.executable, '-c', NO_ROOM, str(path), told]
