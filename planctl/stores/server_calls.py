@@ -85,28 +85,36 @@ class ServerCalls:
         # Nothing is awaited before the lock, so that tasks queue up in the order in which they were made.
         async with self._turn():
             asked = _times_cancelled()
-            waiting = Waiting(self._silent, asyncio.get_running_loop().time() + self._wait)
             try:
-                async with asyncio.timeout_at(waiting.deadline):
-                    result = await self._repeat(once, waiting, asked)
-            except PlanctlError:
-                raise
-            except Raised as raised:
-                raise raised.error from raised.error.__cause__
-            except TimeoutError as error:
-                what = 'others who write this plan left no moment for us' if waiting.interfered else waiting.what
-                raise _unavailable(f'{what} within {self._wait:g} seconds', waiting) from error
+                result = await self._in_time(once, asked)
             except Exception as error:
-                typed = self._typed(error)
-                if typed is None:
-                    raise
-                if isinstance(typed, StoreUnavailable):
-                    typed = _unavailable(typed.message, waiting)
-                raise typed from error
-        if _times_cancelled() > asked:
-            # A driver lost it: before Python 3.12 `wait_for` swallows a cancellation that comes with its result.
-            raise asyncio.CancelledError
-        return result
+                if _times_cancelled() > asked:
+                    raise asyncio.CancelledError from error
+                raise
+            # A driver lost it: before Python 3.12 `wait_for` swallows a cancellation that comes with its outcome.
+            if _times_cancelled() > asked:
+                raise asyncio.CancelledError
+            return result
+
+    async def _in_time(self, once: Callable[[Waiting], Awaitable[T]], asked: int) -> T:
+        waiting = Waiting(self._silent, asyncio.get_running_loop().time() + self._wait)
+        try:
+            async with asyncio.timeout_at(waiting.deadline):
+                return await self._repeat(once, waiting, asked)
+        except PlanctlError:
+            raise
+        except Raised as raised:
+            raise raised.error from raised.error.__cause__
+        except TimeoutError as error:
+            what = 'others who write this plan left no moment for us' if waiting.interfered else waiting.what
+            raise _unavailable(f'{what} within {self._wait:g} seconds', waiting) from error
+        except Exception as error:
+            typed = self._typed(error)
+            if typed is None:
+                raise
+            if isinstance(typed, StoreUnavailable):
+                typed = _unavailable(typed.message, waiting)
+            raise typed from error
 
     def _turn(self) -> asyncio.Lock:
         loop = asyncio.get_running_loop()

