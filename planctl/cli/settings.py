@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -30,10 +31,6 @@ class Settings:
     def session_name(self) -> str:
         """The session that is meant when nothing else names one."""
         return 'default' if self.session is None else self.session
-
-
-# A forgotten value would take the option behind it for one, and name a file by it.
-_FLAGS = ('--db', '--session', '--actor', '--json', '--quiet', '--debug', '--version')
 
 
 def _version(ctx: typer.Context, value: bool | None) -> None:
@@ -103,9 +100,7 @@ def with_globals(
     def run(ctx: typer.Context, **given: Any) -> int:
         stated = {name: value for name in more if (value := given.pop(name)) is not None and name != 'version'}
         ctx.obj = replace(ctx.obj or Settings(), **stated)
-        for name, value in stated.items():
-            if value in _FLAGS:
-                raise InputError(f'--{name} needs a value before {value}')
+        _require_values(ctx)
         try:
             return function(ctx if root or takes_context else ctx.obj, **given)
         except PlanctlError as error:
@@ -127,3 +122,14 @@ def with_globals(
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     del run.__dict__['__wrapped__']
     return run
+
+
+def _require_values(ctx: typer.Context) -> None:
+    """Raise `InputError` for an option whose value was forgotten, so that it took the option behind it for one."""
+    from planctl.cli.output import flags
+
+    options = {name: option for option in ctx.command.params for name in option.opts if name.startswith('-')}
+    for word, value in pairwise(flags()):
+        if word in options and value in options and not getattr(options[word], 'is_flag', False):
+            hint = f'where it is the value: {options[word].opts[-1]}={value}'
+            raise InputError(f'{word} needs a value before {value}', hint=hint)

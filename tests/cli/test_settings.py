@@ -65,6 +65,34 @@ def test_flags_count_anywhere_before_two_dashes(cli: Cli) -> None:
         assert (outcome.status, outcome.error['code']) == (2, 'usage')
 
 
+@pytest.mark.parametrize(
+    ('words', 'message'),
+    [
+        (['--db', '--json', 'show'], '--db needs a value before --json'),
+        (['show', '--session', '-q', '--json'], '--session needs a value before -q'),
+        (['done', '1', '-m', '--json'], '-m needs a value before --json'),
+        (['done', '1', '--note', '--cascade', '--json'], '--note needs a value before --cascade'),
+        (['add', 'x', '--active-form', '--under', '1', '--json'], '--active-form needs a value before --under'),
+        (['add', 'x', '--depends-on', '1', '--depends-on', '--json'], '--depends-on needs a value before --json'),
+        (['show', '--status', '--json'], '--status needs a value before --json'),
+        (['export', '--db', '--json'], '--db needs a value before --json'),
+        (['run', '--agent', '--json'], '--agent needs a value before --json'),
+    ],
+)
+def test_an_option_never_takes_another_for_its_value(cli: Cli, words: list[str], message: str) -> None:
+    fill(cli.folder / 'plan.db', 'One')
+    outcome = cli(*words)
+    assert (outcome.status, outcome.error['code'], outcome.error['message']) == (2, 'usage', message)
+    assert [item['status'] for item in cli.json('show')['items']] == ['pending']
+    assert not (cli.folder / words[-1]).exists()
+
+
+def test_a_value_that_is_called_like_an_option_is_taken_behind_an_equals_sign(cli: Cli) -> None:
+    fill(cli.folder / 'plan.db', 'One')
+    assert cli.json('done', '1', '--note=--json')['items'][0]['note'] == '--json'
+    assert cli.json('block', '1', '-m', '--force')['items'][0]['note'] == '--force'
+
+
 def test_bare_options_show_the_plan(cli: Cli) -> None:
     fill(cli.folder / 'other.db', 'One')
     assert cli.json('--db', 'other.db')['kind'] == 'show'
