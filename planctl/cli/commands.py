@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Generator, Iterator, MutableMapping
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import typer
 import typer.core
 import typer.main
 
+from planctl.cli.failure import is_usage
 from planctl.cli.settings import with_globals
 
 COMMANDS: dict[str, str] = {
@@ -50,12 +52,26 @@ SUBCOMMANDS: dict[str, dict[str, str]] = {
 """The commands below a command, whose own function is what it does alone. `EXAMPLES` names them with both words."""
 
 
+_CALLED_ELSEWHERE: dict[str, tuple[str, ...]] = {
+    'show': ('list', 'ls', 'status', 'tree', 'view'),
+    'next': ('ready',),
+    'add': ('create', 'new'),
+    'edit': ('dep', 'modify', 'update'),
+    'done': ('close', 'complete', 'finish'),
+    'rm': ('delete', 'remove'),
+    'log': ('history',),
+    'list': ('ls',),
+    'copy': ('cp',),
+    'rename': ('mv',),
+}
+"""What other tools call these commands. Whoever types that is told ours, which is not spelled anything like it."""
+
 _SETTINGS = {'help_option_names': ['-h', '--help']}
 
 
 def application() -> Any:
     """Return the whole command line as one command."""
-    app = typer.Typer(cls=_Group, add_completion=True, context_settings=_SETTINGS, **_look())
+    app = typer.Typer(cls=_Root, add_completion=True, context_settings=_SETTINGS, **_look())
     app.callback(invoke_without_command=True)(with_globals(_root, root=True))
     return typer.main.get_command(app)
 
@@ -102,8 +118,60 @@ class _Commands(MutableMapping[str, Any]):
         return len(COMMANDS)
 
 
+class _Command(typer.core.TyperCommand):
+    """A command. What Typer leaves out of what it says of one is put in: the end of a sentence, whose option it was."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence, however long."""
+        return super().get_short_help_str(_WHOLE)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and let no error go without the command."""
+        with _naming(ctx):
+            return super().parse_args(ctx, args)
+
+
 class _Group(typer.core.TyperGroup):
-    """A group that does not build what it is not asked for."""
+    """Commands below a command, of which the same is said."""
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence, however long."""
+        return super().get_short_help_str(_WHOLE)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse, and let no error go without the command."""
+        with _naming(ctx):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words begin with; for what another tool calls it the error has its name here."""
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            if is_usage(told := cast('Any', error)):
+                for name, others in _CALLED_ELSEWHERE.items():
+                    if name in self.commands and args[0] in others:
+                        told.message = f'No such command {args[0]!r}. Did you mean {name!r}?'
+            raise
+
+
+_WHOLE = 1000
+"""How long the first sentence of a help may be: help is wrapped, and a shell cuts what it completes itself."""
+
+
+@contextmanager
+def _naming(ctx: Any) -> Generator[None]:
+    """Put the command into a usage error that comes without one."""
+    try:
+        yield
+    except Exception as error:
+        if is_usage(told := cast('Any', error)) and told.ctx is None:
+            told.ctx = ctx
+        raise
+
+
+class _Root(_Group):
+    """The group that does not build what it is not asked for."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
@@ -115,10 +183,10 @@ class _Group(typer.core.TyperGroup):
 
 
 def _build(name: str, where: str) -> Any:
-    app = typer.Typer(name=name, add_completion=False, **_look())
+    app = typer.Typer(name=name, cls=_Group, add_completion=False, **_look())
     function, epilog = _function(name, where)
     if name not in SUBCOMMANDS:
-        app.command(name, epilog=epilog)(with_globals(function))
+        app.command(name, cls=_Command, epilog=epilog)(with_globals(function))
         return typer.main.get_command(app)
 
     def alone(ctx: typer.Context) -> int:
@@ -128,7 +196,7 @@ def _build(name: str, where: str) -> Any:
     app.callback(invoke_without_command=True, epilog=epilog)(with_globals(alone, takes_context=True))
     for below, place in SUBCOMMANDS[name].items():
         function_below, epilog = _function(f'{name} {below}', place)
-        app.command(below, epilog=epilog)(with_globals(function_below))
+        app.command(below, cls=_Command, epilog=epilog)(with_globals(function_below))
     return typer.main.get_command(app)
 
 

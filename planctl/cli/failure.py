@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -60,7 +61,7 @@ def report(error: Exception) -> int:
         status, code, message = status_of(error), error.code, error.message
         hint, ids = error.hint, error.ids
     elif is_usage(error):
-        status, code, message = USAGE, 'usage', str(getattr(error, 'format_message')())  # noqa: B009
+        status, code, message = USAGE, 'usage', _usage_message(error)
         hint = _usage_hint(error, message)
     elif isinstance(error, OSError) and (lost := lost_answer(error)) is not None:
         status, code, message = STORAGE, 'output', f'cannot write the answer: {lost.strerror or lost}'
@@ -86,6 +87,11 @@ def report(error: Exception) -> int:
             complain(trace.rstrip())
         complain(f'planctl: {message}' + (f' ({hint})' if hint else ''))
     return status
+
+
+def _usage_message(error: Any) -> str:
+    """Return what Typer says, in words that are not those of a programmer."""
+    return re.sub(r'not a valid int(eger)?( range)?', 'not a whole number', str(error.format_message()))
 
 
 def _usage_hint(error: Exception, message: str) -> str:

@@ -145,15 +145,49 @@ def test_the_example_is_a_command_that_is_understood(words: list[str]) -> None:
                 command.make_context(below, rest, parent=inner).close()
 
 
-def test_a_mistyped_command_gets_a_suggestion(cli: Cli) -> None:
-    for words, meant in ((['shwo'], 'show'), (['session', 'lst'], 'list'), (['exprot'], 'export')):
-        outcome = cli(*words)
-        assert outcome.status == 2
-        assert f"'{meant}'" in outcome.err
+@pytest.mark.parametrize(
+    ('typed', 'meant'),
+    [
+        ('shwo', 'show'),
+        ('exprot', 'export'),
+        ('list', 'show'),
+        ('remove', 'rm'),
+        ('finish', 'done'),
+        ('status', 'show'),
+        ('session lst', 'list'),
+        ('session ls', 'list'),
+        ('session remove', 'rm'),
+    ],
+)
+def test_a_command_that_is_called_otherwise_gets_a_suggestion(cli: Cli, typed: str, meant: str) -> None:
+    *group, word = typed.split()
+    outcome = cli(*group, word)
+    help_of = ' '.join(['planctl', *group, '--help'])
+    assert outcome.status == 2
+    assert outcome.err.startswith(f"planctl: No such command '{word}'. Did you mean '{meant}'")
+    assert outcome.err.endswith(f'? ({help_of})\n')
+
+
+@pytest.mark.parametrize(
+    ('line', 'said'),
+    [
+        ('done 1 -m', "Option '-m' requires an argument. (planctl done --help)"),
+        ('done', "Missing argument 'ID...'. (planctl done --help)"),
+        ('next -n many', "Invalid value for '-n': 'many' is not a whole number. (planctl next --help)"),
+        ('session copy --actor', "Option '--actor' requires an argument. (planctl session copy --help)"),
+        ('session --db', "Option '--db' requires an argument. (planctl session --help)"),
+        ('--db', "Option '--db' requires an argument. (planctl --help)"),
+        ('where here', 'Got unexpected extra argument(s) (here) (planctl where --help)'),
+    ],
+)
+def test_a_usage_error_names_the_help_of_its_command(cli: Cli, line: str, said: str) -> None:
+    outcome = cli(*line.split())
+    assert (outcome.status, outcome.err) == (2, f'planctl: {said}\n')
 
 
 def test_help_lists_every_command(cli: Cli) -> None:
     text = cli.ok('--help').out
     assert [name for name in COMMANDS if not re.search(rf'^\W*{name} ', text, re.MULTILINE)] == []
+    assert '...' not in text.partition('Commands:')[2]
     text = cli.ok('session', '--help').out
     assert [name for name in SUBCOMMANDS['session'] if not re.search(rf'^\W*{name} ', text, re.MULTILINE)] == []
