@@ -31,6 +31,8 @@ SPELLINGS: Mapping[str, TaskStatus] = {
 
 
 _OF_SUBTASKS = ('parent_id', 'depends_on')
+# Not the tool, which a wrapper may have given another name.
+_ARGUMENTS = 'the arguments'
 
 
 class BadArguments(Exception):
@@ -68,7 +70,7 @@ def operations_of(tool: str, arguments: Mapping[str, Any], mode: Mode) -> tuple[
             content, active_form = _text(given, 'content'), _text(given, 'active_form', '')
             return (Add(content, active_form=active_form, parent_id=_id(given, 'parent_id')),)
         case 'update_task_status':
-            return (_set_status(given, 'update_task_status', mode),)
+            return (_set_status(given, '', mode),)
         case 'update_task_statuses':
             updates = _list(given.get('updates'), 'updates')
             if not updates:
@@ -96,8 +98,9 @@ def _checked(tool: str, arguments: Mapping[str, Any], mode: Mode, also: Sequence
         template = prompts.NOT_JSON if reason.startswith('JSON ') else prompts.NOT_AN_OBJECT
         named = ', '.join(fields) or prompts.NO_FIELDS
         raise BadArguments(template.format(reason=clean(reason.removeprefix('JSON ')), got=reason, fields=named))
-    _refuse_unknown(tool, {name: value for name, value in arguments.items() if name not in also}, fields, mode)
-    _require(tool, arguments, mode.schema(tool).get('required', ()), fields)
+    given = {name: value for name, value in arguments.items() if name not in also}
+    _refuse_unknown(_ARGUMENTS, given, fields, mode)
+    _require(_ARGUMENTS, arguments, mode.schema(tool).get('required', ()), fields)
     return arguments
 
 
@@ -151,7 +154,7 @@ def _update(value: Any, where: str, mode: Mode, fields: Sequence[str]) -> SetSta
 
 def _set_status(given: Mapping[str, Any], where: str, mode: Mode) -> SetStatus:
     note = _text(given, 'note', '', where=where) if mode.blocking else ''
-    status = _status(given['status'], 'status' if where == 'update_task_status' else f'{where}.status', mode)
+    status = _status(given['status'], _named(where, 'status'), mode)
     return SetStatus(_id(given, 'task_id', where=where), status, note=note or None)
 
 

@@ -80,7 +80,7 @@ async def test_what_another_added_or_changed_is_kept_when_it_is_left_out():
         ('2', 'b, changed', 'pending'),
         ('4', 'by hand', 'pending'),
     ]
-    assert 'they were added or changed since you saw the plan: 2 (b, changed), 4 (by hand).' in text
+    assert 'because you were not shown them as they are now: 2 (b, changed), 4 (by hand).' in text
     assert 'Removed although open, because the list left them out: 3 (c).' in text
 
 

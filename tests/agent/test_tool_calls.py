@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from unittest.mock import MagicMock
 
 import pytest
@@ -19,7 +20,7 @@ from planctl import (
     PlanStatusUpdate,
     SqlitePlanStore,
 )
-from planctl.agent.prompts import CORE_TOOLS
+from planctl.agent.prompts import CORE_TOOLS, SUBTASK_TOOLS
 from planctl.core import apply
 from planctl.operations import Add
 from planctl.plan import TaskStatus
@@ -233,6 +234,29 @@ async def test_slips_in_a_row_are_answered_and_the_run_goes_on():
         assert '{{' not in text
 
 
+REFUSED = [
+    call('write_plan', items=[]),
+    call('add_subtask', parent_id='9', content='a'),
+    call('set_dependency', task_id='2', depends_on_id='1'),
+    call('set_dependency', task_id='1', depends_on_id='2'),
+    call('update_task_status', task_id='2', status='completed'),
+    call('get_available_tasks', depth=1),
+]
+
+
+async def test_no_answer_names_a_tool_as_the_request_does_not():
+    store = InMemoryPlanStore()
+    await apply(store, Add('a'), Add('b'))
+    slips = [call(f'p_{slip.tool_name}', slip.args) for slip in (*MALFORMED, *REFUSED)]
+    told = await outcomes(
+        Script([[slip] for slip in slips]), Planning(store=store, enable_subtasks=True).prefix_tools('p')
+    )
+    bare = re.compile(rf'\b({"|".join((*CORE_TOOLS, *SUBTASK_TOOLS))})\b')
+    assert len(told) == len(slips)
+    assert [text for _, text in told if bare.search(text)] == []
+    assert sum('`p_' in text for _, text in told) > 1
+
+
 @pytest.mark.parametrize(
     ('arguments', 'expected'),
     [
@@ -339,7 +363,7 @@ async def test_a_circle_is_answered_with_what_can_be_taken_away_or_left_out():
 async def test_what_a_tool_for_reading_does_not_take_is_answered_with_what_its_schema_has():
     for tool in ('read_plan', 'get_available_tasks'):
         (told,) = await outcomes(Script([[call(tool, depth=1)]]), Planning(enable_subtasks=True))
-        assert told == ('failed', f"{tool} has the unknown field 'depth'. Known fields: nothing, an empty object.")
+        assert told == ('failed', "Unknown field 'depth' in the arguments. Known fields: nothing, an empty object.")
 
 
 async def test_an_empty_plan_over_open_steps_is_refused_and_names_them():
