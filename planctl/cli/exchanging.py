@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from os.path import splitext
 from typing import Annotated, Any, Literal
 
 import typer
@@ -11,7 +12,9 @@ import typer
 from planctl.cli.database import actor_of, change, read
 from planctl.cli.problems import complain_of, readable
 from planctl.cli.settings import Settings
-from planctl.errors import InputError, SessionNotFound, StorageError, Unsupported
+from planctl.errors import InputError, PlanctlError, SessionNotFound, StorageError, Unsupported
+from planctl.sanitize import clean
+from planctl.text import counted
 
 TYPE_CHECKING = False  # As `typing` has it, without importing it.
 if TYPE_CHECKING:
@@ -66,12 +69,24 @@ def import_plan(
         made[:] = [bring_in(plan, document, replacing=replace, actor=actor, now=now)]
         return made[0].operations
 
-    if dry_run:
-        outcome = _preview(settings, bring, actor, now)
-    else:
-        outcome = change(settings, bring, label='import', create=True, now=now)
+    try:
+        if dry_run:
+            outcome = _preview(settings, bring, actor, now)
+        else:
+            outcome = change(settings, bring, label='import', create=True, now=now)
+    except PlanctlError as error:
+        if made:
+            _place(error, made[0], document)
+        raise
     _answer(settings, outcome, made[0], dry_run=dry_run)
     return 0
+
+
+def _place(error: PlanctlError, made: Import, document: Document) -> None:
+    """Say which steps of the text an error is about: the ids that they would have had tell nobody anything."""
+    texts = {step_id: item.content for step_id, item in zip(made.ids, document.items, strict=True)}
+    if named := [f'{step_id} is {clean(texts[step_id])[:60]!r}' for step_id in error.ids if step_id in texts]:
+        error.hint = f'in the text, {", ".join(named)}'
 
 
 def _document(file: str) -> Document:
@@ -162,7 +177,11 @@ def export(
             raise InputError('a copy of the whole database has no other file and no format')
         return _copy(settings, db)
     named = None if file == '-' else file
-    how = output or _BY_NAME.get((named or '').rpartition('.')[2].lower(), 'json')
+    if named is not None:
+        from planctl.cli.overwriting import require_no_database
+
+        require_no_database(named)
+    how = output or _format_of(named or '')
     if settings.json and named is None and how != 'json':
         raise InputError(f'--json answers with JSON: name a file for {how}')
     plan = read(settings)
@@ -172,16 +191,28 @@ def export(
     if named is None:
         _to_stdout(settings, plan, how)
         return 0
-    from planctl.cli.overwriting import require_no_database, write_over
+    from planctl.cli.overwriting import write_over
 
-    require_no_database(named)
     text = _rendered(settings, plan, how)
     try:
         write_over(named, text)
     except (OSError, ValueError) as error:
         raise StorageError(f'{named} cannot be written: {getattr(error, "strerror", None) or error}') from error
-    _written(settings, plan.session, named, how, f'exported {len(plan.steps)} steps to {named}')
+    _written(settings, plan.session, named, how, f'exported {counted(len(plan.steps), "step")} to {named}')
     return 0
+
+
+def _format_of(name: str) -> Output:
+    """Return how a file of this name is written: as JSON where it ends in nothing that says how."""
+    ending = splitext(name)[1].removeprefix('.')
+    if not ending:
+        return 'json'
+    if (how := _BY_NAME.get(ending.lower())) is None:
+        raise InputError(
+            f'{name}: .{ending} does not say how to write a plan',
+            hint=f'say it with -o: {", ".join(dict.fromkeys(_BY_NAME.values()))}; a whole database: --db FILE',
+        )
+    return how
 
 
 def _to_stdout(settings: Settings, plan: Plan, how: Output) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
-from planctl.cli.output import emit_json, emit_lines, remember_stored
+from planctl.cli.output import complain, emit_json, emit_lines, remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import Refused, SessionExists, SessionHeld, Unsupported
 from planctl.locate import Place, locate
@@ -51,8 +51,11 @@ def sessions(settings: Settings) -> int:
 
 def list_sessions(settings: Settings) -> int:
     """List the sessions, and how far each is."""
-    found = _sessions(locate(settings.db)).list()
+    place = locate(settings.db)
+    found = _sessions(place).list()
     _answer(settings, 'session list', found, [_line(summary) for summary in found])
+    if not found and not settings.json and not settings.quiet:
+        complain(f'planctl: there is no session in {shown(place.shown)}')
     return 0
 
 

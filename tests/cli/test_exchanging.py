@@ -54,6 +54,22 @@ def test_an_export_is_not_written_over_a_database(plan: Cli) -> None:
     assert plan.json('show')['items']
 
 
+@pytest.mark.parametrize('name', ['plan.xyz', 'plan.txt', 'new.db', 'in.d/plan.yaml'])
+def test_the_name_of_a_file_that_says_nothing_of_its_format_is_not_guessed_at(plan: Cli, name: str) -> None:
+    (plan.folder / 'in.d').mkdir()
+    refused = plan('export', name, '--json')
+    assert (refused.status, refused.error['code']) == (2, 'usage')
+    assert '-o: json, md, mermaid, svg, html' in refused.error['hint']
+    assert not (plan.folder / name).exists()
+    assert plan.json('export', name, '-o', 'md')['format'] == 'md'
+
+
+@pytest.mark.parametrize('name', ['plan', 'in.d/plan', 'plan.JSON'])
+def test_a_file_without_an_ending_is_json(plan: Cli, name: str) -> None:
+    (plan.folder / 'in.d').mkdir()
+    assert plan.json('export', name)['format'] == 'json'
+
+
 @pytest.mark.parametrize('name', ['plan.json', 'plan.md'])
 def test_what_goes_out_comes_in_equal(plan: Cli, name: str) -> None:
     plan.ok('export', name)
@@ -217,3 +233,12 @@ def test_json_is_lossless(plan: Cli) -> None:
     assert (item['started_at'], item['lease']) == ('1970-01-02T00:00:00.123456Z', '1970-01-02T00:01:00.123456Z')
     assert plan.json('show')['items'][2]['started_at'] == '1970-01-02T00:00:00Z'
     assert json.loads(plan.ok('export').out) == plan.json('export')
+
+
+def test_an_import_that_is_refused_names_the_steps_by_what_the_text_says(cli: Cli) -> None:
+    cli.ok('add', 'Before')
+    for more in ([], ['--dry-run']):
+        refused = cli('import', '-', *more, '--json', stdin='- [x] Upper\n  - [ ] Lower\n')
+        assert (refused.status, refused.error['ids']) == (4, ['2', '3'])
+        assert refused.error['hint'] == "in the text, 2 is 'Upper', 3 is 'Lower'"
+    assert len(cli.json('show')['items']) == 1

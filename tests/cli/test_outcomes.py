@@ -202,6 +202,16 @@ def test_there_is_nothing_to_do(cli: Cli) -> None:
     assert 'no steps' in both_fail(cli, ['next'], 3, 'none_available').err
 
 
+def test_a_database_without_a_session_is_no_silence(cli: Cli, database: Path) -> None:
+    cli.ok('session', 'rm', 'default')
+    for words in (['session'], ['session', 'list']):
+        listed = cli.ok(*words)
+        assert (listed.out, listed.err) == ('', 'planctl: there is no session in plan.db\n')
+        assert cli.ok(*words, '--quiet').err == ''
+        scripted = cli.ok(*words, '--json')
+        assert (scripted.document['sessions'], scripted.err) == ([], '')
+
+
 @pytest.mark.parametrize('name', WORDS)
 def test_a_missing_database(cli: Cli, name: str) -> None:
     words = ['add', 'One more'] if name == 'add' else with_id(name, '1')
