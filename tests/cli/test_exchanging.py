@@ -237,8 +237,9 @@ def test_json_is_lossless(plan: Cli) -> None:
 
 def test_an_import_that_is_refused_names_the_steps_by_what_the_text_says(cli: Cli) -> None:
     cli.ok('add', 'Before')
+    (cli.folder / 'list.md').write_text('- [x] Upper\n  - [ ] Lower\n')
     for more in ([], ['--dry-run']):
-        refused = cli('import', '-', *more, '--json', stdin='- [x] Upper\n  - [ ] Lower\n')
+        refused = cli('import', 'list.md', *more, '--json')
         assert (refused.status, refused.error['ids']) == (4, ['2', '3'])
         assert refused.error['hint'] == "in the text, 2 is 'Upper', 3 is 'Lower'"
     assert len(cli.json('show')['items']) == 1
