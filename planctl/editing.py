@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -87,14 +88,14 @@ def edited(shown: Sheet, text: str, plan: Plan) -> list[Operation]:
 
 def _ids(steps: Sequence[MarkedStep], shown: Sheet, plan: Plan) -> list[str]:
     """Return what each line is called: its id, that of a line with its text that is gone, else the next integer."""
-    given = [step.id for step in steps if step.id]
+    given = Counter(step.id for step in steps if step.id)
     if new := next((step for step in steps if step.id and step.id not in shown.plan.index), None):
         raise InputError(
             f'no step has the id of the line `{new.id}` {new.content}',
             ids=[new.id],
             hint='a new step has no id; a text that begins with back-ticks has a backslash before them',
         )
-    if twice := next((step_id for at, step_id in enumerate(given) if step_id in given[:at]), None):
+    if twice := next((step_id for step_id, lines in given.items() if lines > 1), None):
         raise DuplicateId(f'two lines have the id {twice}', ids=[twice])
     gone: dict[str, list[str]] = {}
     for _, step in reversed(shown.rows):
