@@ -56,7 +56,9 @@ def tree_order(steps: Sequence[Step]) -> list[tuple[int, Step]]:
 
 
 def waits_for(plan: Plan, step: Step) -> list[str]:
-    """Return the ids of the unresolved steps that this one depends on."""
+    """Return the ids of the unresolved steps that this one depends on; a resolved step waits for nothing."""
+    if step.resolved:
+        return []
     return [on for on in step.depends_on if (other := plan.get(on)) is not None and not other.resolved]
 
 

@@ -36,7 +36,7 @@ ITEM_FIELDS: Mapping[str, str] = {
     'active_form': 'the text shown while the step is in progress; may be empty',
     'parent_id': 'the step that this one is a part of, or null',
     'depends_on': 'ids of the steps that have to be resolved before',
-    'waits_for': 'those of them that are not resolved',
+    'waits_for': 'those of them that are not resolved; none where the step itself is',
     'ready': 'whether it can be worked on now by whoever asks',
     'owner': 'who has it in progress, or null',
     'lease': 'until when nobody else can claim it (UTC), or null',

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,6 +101,10 @@ def test_a_line_says_what_the_step_waits_for_and_why() -> None:
     plan = Plan(steps=(first, done, step))
     assert waits_for(plan, step) == ['1']
     assert step_line(plan, step, 2) == '    [!] 3 Third (waits for 1) -- by hand'
+    # Cancelled it waits for nothing, though what it depended on is still open.
+    given_up = replace(step, status=TaskStatus.cancelled)
+    assert waits_for(plan, given_up) == []
+    assert step_line(plan, given_up) == '[-] 3 Third -- by hand'
 
 
 def test_details_name_every_tie() -> None:
