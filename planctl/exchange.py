@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, cast
 from planctl.errors import DuplicateId, InputError
 from planctl.markdown import STATUS_OF, is_marked, number_dependencies, read_bullets, read_marked
 from planctl.operations import Describe, Operation, Remove, Restore
-from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, check_text, next_id_after
+from planctl.plan import STATUSES, Plan, Step, TaskStatus, are_moments, check_id, check_text, next_id_after
 from planctl.sanitize import clean, clean_block, shown
 from planctl.text import MARKS
 
@@ -217,7 +217,10 @@ def _moment(value: Any, where: str) -> float | None:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise InputError(f'{where}: started_at is a time such as 2030-01-31T12:00:00Z') from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not are_moments(seconds):
+        raise InputError(f'{where}: started_at is a time from 1970 to 9999, in UTC')
+    return seconds
 
 
 def bring_in(plan: Plan, document: Document, *, replacing: bool, actor: str, now: float) -> Import:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from planctl.errors import BlankText, DamagedStep, InvalidId, InvalidName, StepNotFound
+from planctl.errors import BlankText, DamagedStep, InputError, InvalidId, InvalidName, StepNotFound
 from planctl.sanitize import clean, has_control, is_visible
 
 
@@ -263,6 +263,22 @@ def check_table(table: str) -> str:
 
 def _shown(value: object) -> str:
     return clean(repr(value))[:80]
+
+
+_LAST = 253_402_300_799
+"""The last second of the year 9999, in seconds since the epoch: no calendar goes further."""
+
+
+def are_moments(*values: Any) -> bool:
+    """Whether each is nothing, or seconds since the epoch that a calendar can show."""
+    return all(value is None or (isinstance(value, int | float) and 0 <= value <= _LAST) for value in values)
+
+
+def check_moments(*values: float | None) -> None:
+    """Raise `InputError` for a time that could be stored, but not be read again."""
+    for value in values:
+        if not are_moments(value):
+            raise InputError(f'{_shown(value)} is no time: those are seconds since the epoch, from 1970 to 9999')
 
 
 def next_id_after(next_id: int, ids: Iterable[str]) -> int:

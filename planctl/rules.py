@@ -40,7 +40,7 @@ from planctl.operations import (
     SetStatus,
     Undepend,
 )
-from planctl.plan import Plan, Step, TaskStatus, check_id, check_text
+from planctl.plan import Plan, Step, TaskStatus, check_id, check_moments, check_text
 from planctl.sanitize import clean, clean_block
 from planctl.settling import settle as settle
 from planctl.settling import settling
@@ -71,6 +71,8 @@ def apply(plan: Plan, operations: Iterable[Operation], *, actor: str, now: float
     fields = {name: value for name, value in judgement.session.items() if value != getattr(plan, name)}
     if not changes and not fields:
         return Change(plan, plan, remarks=remarks, progress=plan.progress)
+    kept = [step for change in changes if (step := change.after) is not None]
+    check_moments(now, fields.get('lease'), *(at for step in kept for at in (step.lease, step.started_at)))
     # Who holds the session and how long a lease runs is kept, but it is no change of the plan.
     counts = fields.keys() - {'owner', 'lease'} or any(not _only_lease(change) for change in changes)
     revision = plan.revision + 1 if counts else plan.revision

@@ -8,10 +8,7 @@ from typing import Any
 
 from planctl.errors import DamagedStore
 from planctl.journal import LogRow
-from planctl.plan import STATUSES, Plan, Step
-
-_LAST = 253_402_300_799
-"""The last second of the year 9999, in seconds since the epoch: no calendar goes further."""
+from planctl.plan import STATUSES, Plan, Step, are_moments
 
 
 def step_of(values: Sequence[Any]) -> Step:
@@ -71,11 +68,6 @@ def row_of(values: Sequence[Any]) -> LogRow:
     if not (is_so and at is not None and are_moments(at)):
         raise DamagedStore('an entry of the log is damaged')
     return row
-
-
-def are_moments(*values: Any) -> bool:
-    """Whether each is nothing, or seconds since the epoch that a calendar can show."""
-    return all(value is None or (isinstance(value, int | float) and 0 <= value <= _LAST) for value in values)
 
 
 def _damaged(step_id: object) -> DamagedStore:

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from planctl.errors import DatabaseNotFound, SessionExists, SessionHeld, SessionNotFound
-from planctl.plan import Progress, check_session
-from planctl.stores.kept import are_moments
+from planctl.plan import Progress, are_moments, check_session
 from planctl.stores.sqlite_open import Patience, explained, identity, open_for_writing, read_from
 from planctl.stores.sqlite_tables import create, look, migrate
 

@@ -19,7 +19,7 @@ from planctl.errors import (
     SessionHeld,
     StepNotFound,
 )
-from planctl.operations import Add, Claim, Release, Renew
+from planctl.operations import Add, Claim, Release, Renew, Restore
 from planctl.plan import Plan, TaskStatus
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -219,6 +219,22 @@ def test_holding_a_session_keeps_nobody_from_changing_the_plan() -> None:
     held = do(plan(step('a')), session('r1')).after
     after = do(held, to('done', 'a'), actor='person').after
     assert (after.owner, after.progress.finished) == ('r1', True)
+
+
+@pytest.mark.parametrize('moment', [-1.0, 253_402_300_800.0, float('inf'), float('-inf'), float('nan')])
+def test_a_time_that_no_store_could_read_again_is_refused(moment: float) -> None:
+    stored = plan(step('a'))
+    for operation, now in (
+        (Add('x'), moment),
+        (to('start', 'a'), moment),
+        (claim(seconds=moment - NOW), NOW),
+        (Claim('run', moment - NOW, scope='session'), NOW),
+        (Restore((step('a', 'in_progress', owner='w1', started_at=moment),)), NOW),
+    ):
+        with pytest.raises(InputError, match='from 1970 to 9999'):
+            do(stored, operation, now=now)
+    for edge in (0.0, 253_402_300_799.0):
+        do(stored, claim(seconds=0), now=edge)
 
 
 def test_an_owner_is_kept_as_every_store_can_keep_it() -> None:

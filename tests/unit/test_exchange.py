@@ -79,6 +79,8 @@ def test_the_kind_of_a_text(text: str, named: str | None, contents: str | None) 
         ({'content': 'a', 'parent_id': 1.5}, 'an id is text'),
         ({'content': 'a', 'started_at': 'noon'}, 'a time such as'),
         ({'content': 'a', 'started_at': 5}, 'a time such as'),
+        ({'content': 'a', 'started_at': '1969-12-31T23:59:59Z'}, 'from 1970 to 9999'),
+        ({'content': 'a', 'started_at': '9999-12-31T23:59:59-01:00'}, 'from 1970 to 9999'),
         (5, 'neither an object nor a string'),
     ],
 )
