@@ -274,7 +274,7 @@ def are_moments(*values: Any) -> bool:
     return all(value is None or (isinstance(value, int | float) and 0 <= value <= _LAST) for value in values)
 
 
-def check_moments(*values: float | None) -> None:
+def check_moments(*values: object) -> None:
     """Raise `InputError` for a time that could be stored, but not be read again."""
     for value in values:
         if not are_moments(value):
