@@ -96,9 +96,9 @@ def brought(change: Change, ids: Sequence[str], renamed: Mapping[str, str], *, d
     if not change.changed:
         return 'nothing to change'
     new = [step.id for step in change.created]
-    changed = [step_id for step_id in ids if step_id not in set(new)]
+    named = set(ids)
     parts = [f'{len(new)} {"step" if len(new) == 1 else "steps"} added: {_few(new)}'] if new else []
-    if updated := [entry.step.id for entry in change.updated if entry.step.id in set(changed)]:
+    if updated := [entry.step.id for entry in change.updated if entry.step.id in named]:
         parts.append(f'{len(updated)} changed: {_few(updated)}')
     if change.deleted:
         parts.append(f'{len(change.deleted)} removed: {_few([step.id for step in change.deleted])}')
@@ -119,20 +119,21 @@ def claimed(change: Change, steps: Sequence[Step]) -> str:
 def moved(change: Change, named: Sequence[str], verb: str, status: TaskStatus) -> str:
     """Return what became of steps that were to be put into a status; `verb` is in the past tense."""
     after = change.after
+    by_name = set(named)
     # With `cascade` others came along: to the same end, or, above one that is opened again, out of it.
     reached = [
         entry.step.id
         for entry in change.status_changed
-        if entry.step.id in named
+        if entry.step.id in by_name
         or (entry.step.status is status and status.resolved)
         or (entry.before is not None and entry.before.resolved and not entry.step.resolved)
     ]
     parts = [f'{verb} {_ids(reached)}'] if reached else []
-    noted = [entry.step.id for entry in change.steps if entry.step.id in named and entry.step.id not in reached]
-    if noted:
+    rest = by_name.difference(reached)
+    if noted := [entry.step.id for entry in change.steps if entry.step.id in rest]:
         parts.append(f'noted on {_ids(noted)}')
-    same = [step_id for step_id in named if step_id not in reached and step_id not in noted]
-    if same:
+    rest.difference_update(noted)
+    if same := [step_id for step_id in named if step_id in rest]:
         parts.append(', '.join(_already(after.step(step_id)) for step_id in same))
     parts.extend(
         f'{shown(step_id)} waits for {_ids(waits)}'
@@ -178,12 +179,13 @@ def edited(change: Change, named: Sequence[str]) -> str:
 
 def _consequences(change: Change, named: Sequence[str]) -> list[str]:
     parts: list[str] = []
-    if free := [step.id for step in change.unblocked if step.id not in named]:
+    by_name = set(named)
+    if free := [step.id for step in change.unblocked if step.id not in by_name]:
         parts.append(f'{_ids(free)} can start now')
     if waiting := [
         entry.step.id
         for entry in change.status_changed
-        if entry.step.status is TaskStatus.blocked and entry.step.id not in named
+        if entry.step.status is TaskStatus.blocked and entry.step.id not in by_name
     ]:
         parts.append(f'{_ids(waiting)} blocked')
     if completable := change.remark('completable'):
