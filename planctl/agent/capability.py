@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, durable_operation
@@ -20,13 +20,22 @@ from planctl.agent.answers import Applied, Refusal, View
 from planctl.agent.events import events_of
 from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
-from planctl.agent.options import DATABASE, TTLS, check_options, check_store, store_of
+from planctl.agent.options import DATABASE, check_options, check_spec, check_store, store_of
 from planctl.agent.run import Call, Run, current_call
 from planctl.agent.seen import Seen
-from planctl.agent.surroundings import actor_of, key_of, leaves_of, prefix_of, rewriters_but, two_plans, unwrapped
+from planctl.agent.surroundings import (
+    actor_of,
+    key_of,
+    leaves_of,
+    prefix_of,
+    refuse_two,
+    rewriters_but,
+    two_plans,
+    unwrapped,
+)
 from planctl.agent.tail import reminded
 from planctl.agent.toolset import PlanningToolset, names_of
-from planctl.operations import Operation, Replace
+from planctl.operations import Operation
 from planctl.stores.base import BaseStore, PlanStore
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -91,8 +100,9 @@ class Planning(AbstractCapability[AgentDepsT]):
     """`None` on what an agent was built with; a copy for each run has one."""
 
     def __post_init__(self) -> None:
-        if self.cache_ttl not in TTLS:
-            raise ValueError(f'Planning: cache_ttl must be {" or ".join(TTLS)}, not {self.cache_ttl!r}')
+        check_options(
+            enable_subtasks=self.enable_subtasks, inject=self.inject, cache_ttl=self.cache_ttl, tools=self.tools
+        )
         if self.store is not None:
             check_store(self.store, 'store')
         check_names('descriptions', self.descriptions or (), offered_tools(subtasks=self.enable_subtasks))
@@ -110,9 +120,7 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     def for_agent(self, agent: AbstractAgent[AgentDepsT, Any]) -> AbstractCapability[AgentDepsT]:
         """Refuse a second one, also under another id."""
-        plannings = [leaf for leaf in leaves_of(agent.root_capability) if isinstance(leaf, Planning)]
-        if len(plannings) > 1:
-            raise two_plans(plannings)
+        refuse_two(agent.root_capability, Planning)
         return self
 
     # --- What it brings to an agent -----------------------------------------------------------------------------
@@ -185,7 +193,8 @@ class Planning(AbstractCapability[AgentDepsT]):
         return cast('Planning[AgentDepsT] | None', next(own, None))
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Hold the store open for the length of the run."""
+        """Hold the store open for the length of the run. Refuse one that was given to the run beside the own one."""
+        refuse_two(ctx.root_capability, Planning)
         store = self.resolve_store(ctx)
         if not isinstance(store, BaseStore):
             return await handler()
@@ -268,20 +277,16 @@ class Planning(AbstractCapability[AgentDepsT]):
         if run is None:
             return await self._apply(ctx, list(operations), None)
         async with run.turn:
-            based = [self._based(op, run) if isinstance(op, Replace) else op for op in operations]
+            based = [run.seen.based(operation) if self.inject else operation for operation in operations]
             outcome = await self._apply(ctx, based, key_of(ctx))
             if isinstance(outcome, Applied):
                 if self.store is None and self.store_resolver is None:
                     await catch_up(run.store, outcome, actor=run.actor)
                 run.seen.did(outcome.steps)
-                run.seen.tell((step.id, step.fingerprint) for step in outcome.named)
+                run.seen.tell(outcome.named)
                 if outcome.steps and (call := current_call.get()) is not None and call.planning is self:
                     call.changes.append(outcome.steps)
         return outcome
-
-    def _based(self, write: Replace, run: Run) -> Replace:
-        named = (item.id for item in write.items if item.id is not None)
-        return replace(write, base=run.seen.base(named) if self.inject else None)
 
     async def view_plan(self, ctx: RunContext[AgentDepsT], what: str) -> str:
         """Return a text about the plan: `tree`, `flat` or `available`."""
@@ -313,7 +318,7 @@ class Planning(AbstractCapability[AgentDepsT]):
     @classmethod
     def from_spec(
         cls,
-        *,
+        *entry: object,
         backend: Literal['memory', 'sqlite'] = 'memory',
         database: str = DATABASE,
         session: str = 'default',
@@ -322,18 +327,10 @@ class Planning(AbstractCapability[AgentDepsT]):
         guidance: str | None = None,
         cache_ttl: Literal['5m', '1h'] = '5m',
         tools: list[str] | None = None,
+        **unknown: object,
     ) -> Planning[AgentDepsT]:
         """Build the capability from an agent file. `ValueError` says which option is wrong and what it takes."""
-        check_options(
-            backend=backend,
-            database=database,
-            session=session,
-            enable_subtasks=enable_subtasks,
-            inject=inject,
-            guidance=guidance,
-            cache_ttl=cache_ttl,
-            tools=tools,
-        )
+        check_spec(cls.from_spec, entry, unknown, guidance=guidance)
         return cls(
             guidance=guidance,
             cache_ttl=cache_ttl,

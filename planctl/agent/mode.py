@@ -103,8 +103,6 @@ def offered_tools(*, subtasks: bool) -> tuple[str, ...]:
 
 def check_names(option: str, names: Iterable[str], offered: tuple[str, ...]) -> set[str]:
     """Return the names as a set; `ValueError` says which option named a tool that there is not."""
-    if isinstance(names, str):
-        raise ValueError(f'Planning: {option} takes a list of tool names, not the text {names!r}')
     given = list(names)
     unknown = [name for name in given if name not in offered]
     if unknown:

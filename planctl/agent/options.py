@@ -1,9 +1,10 @@
-"""The options of `Planning` in an agent file, checked by type, which nothing before has done. Builds nothing else."""
+"""The options of `Planning`, checked by type, which nothing before has done. Builds nothing but the store they name."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Sequence
+from inspect import signature
+from typing import TYPE_CHECKING, Any, cast
 
 from planctl.plan import check_session
 
@@ -15,32 +16,27 @@ BACKENDS = ('memory', 'sqlite')
 TTLS = ('5m', '1h')
 
 
-def check_options(
-    *,
-    backend: object,
-    database: object,
-    session: object,
-    enable_subtasks: object,
-    inject: object,
-    guidance: object,
-    cache_ttl: object,
-    tools: object,
-) -> None:
-    """Raise `ValueError`, in one line, for the first option that cannot be used."""
-    _one_of('backend', backend, BACKENDS)
-    _text('database', database)
-    _text('session', session)
-    check_session(str(session))
-    if backend != 'sqlite' and database != DATABASE:
-        raise ValueError('Planning: database is only for backend: sqlite')
+def check_options(*, enable_subtasks: object, inject: object, cache_ttl: object, tools: object) -> None:
+    """Raise `ValueError`, in one line, for the first option of the wrong type."""
     for name, value in (('enable_subtasks', enable_subtasks), ('inject', inject)):
         if not isinstance(value, bool):
             raise _wrong(name, value, 'true or false')
-    if guidance is not None and not isinstance(guidance, str):
-        raise _wrong('guidance', guidance, 'text, or nothing for the built-in guidance')
     _one_of('cache_ttl', cache_ttl, TTLS)
     if tools is not None and not _is_names(tools):
         raise _wrong('tools', tools, 'a list of tool names')
+
+
+def check_spec(
+    maker: Callable[..., object], entry: Sequence[object], unknown: Iterable[str], *, guidance: object
+) -> None:
+    """Raise `ValueError` for what `maker` takes from no agent file: no mapping, or a name that it does not know."""
+    if entry:
+        raise ValueError(f'Planning: the options are a mapping, not {_shown(entry[0])}')
+    if named := ', '.join(unknown):
+        known = (name for name, option in signature(maker).parameters.items() if option.kind is option.KEYWORD_ONLY)
+        raise ValueError(f'Planning: unknown options: {named}; there are: {", ".join(known)}')
+    if guidance is not None and not isinstance(guidance, str):
+        raise _wrong('guidance', guidance, 'text, or nothing for the built-in guidance')
 
 
 def check_store(store: object, option: str) -> None:
@@ -51,8 +47,14 @@ def check_store(store: object, option: str) -> None:
 
 
 def store_of(backend: str, database: str, session: str) -> BaseStore | None:
-    """Return the store that the options name; `None` is a plan in memory for each run."""
+    """Return the store that the options name; `None` is a plan in memory for each run. Raises `ValueError`."""
+    _one_of('backend', backend, BACKENDS)
+    _text('database', database)
+    _text('session', session)
+    check_session(session)
     if backend == 'memory':
+        if database != DATABASE:
+            raise ValueError('Planning: database is only for backend: sqlite')
         return None
     from planctl.stores.sqlite import SqlitePlanStore
 
@@ -73,7 +75,9 @@ def _text(name: str, value: object) -> None:
 
 
 def _is_names(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value)  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, str) or not isinstance(value, Collection):
+        return False
+    return all(isinstance(name, str) for name in cast('Collection[object]', value))
 
 
 def _wrong(name: str, value: object, expected: str) -> ValueError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from planctl.change import StepChange
+from planctl.operations import Operation, Replace
 from planctl.plan import Step
 
 
@@ -59,13 +60,13 @@ class Seen:
         """Note the steps that a tool's answer showed."""
         self._answers.update(shown)
 
-    def tell(self, told: Iterable[tuple[str, str]]) -> None:
+    def tell(self, told: Iterable[Step]) -> None:
         """Note the steps of which an answer said what became of them; a reminder need not mark them again."""
-        for step_id, mark in told:
-            self._answers[step_id] = mark
-            self._reminder.pop(step_id, None)
+        for step in told:
+            self._answers[step.id] = step.fingerprint
+            self._reminder.pop(step.id, None)
             if self.known is not None:
-                self.known[step_id] = mark
+                self.known[step.id] = step.fingerprint
 
     def did(self, changes: Iterable[StepChange]) -> None:
         """Note what the run itself changed, unless somebody else had changed the step before."""
@@ -83,6 +84,12 @@ class Seen:
                     steps.pop(before.id, None)
                 elif before.id in steps and steps[before.id] in ('', before.fingerprint):
                     steps[before.id] = after.fingerprint
+
+    def based(self, operation: Operation) -> Operation:
+        """Return a whole-plan write with what the model has seen for its base; any other operation as it is."""
+        if not isinstance(operation, Replace):
+            return operation
+        return replace(operation, base=self.base(item.id for item in operation.items if item.id is not None))
 
     def base(self, named: Iterable[str] = ()) -> tuple[tuple[str, str], ...]:
         """Return what the model has seen; nothing, where a call that was put off is carried out before any request.

@@ -140,12 +140,19 @@ def prefix_of(ctx: RunContext[Any], target: AbstractCapability[Any]) -> str | No
     return None if found is None else ''.join(f'{prefix}_' for prefix in found)
 
 
+def refuse_two(root: AbstractCapability[Any] | None, kind: type[AbstractCapability[Any]]) -> None:
+    """Raise `two_plans` when a tree holds several of this kind, under whatever ids."""
+    found = [leaf for leaf in leaves_of(root) if isinstance(leaf, kind)]
+    if len(found) > 1:
+        raise two_plans(found)
+
+
 def two_plans(capabilities: Sequence[AbstractCapability[Any]]) -> UserError:
     """Return the error for an agent with several plans: no merging of their options is what both meant."""
     named = ' and '.join(_stated(capability) for capability in capabilities)
     return UserError(
         f'an agent has one plan, but this one has {len(capabilities)} Planning capabilities: {named}. '
-        'Keep one of them; one given to `agent.run(capabilities=[…])` takes the place of the own one.'
+        'Keep one of them; one given to `agent.run(capabilities=[…])` takes the place of that with its id.'
     )
 
 

@@ -408,6 +408,15 @@ def test_two_plans_in_one_agent_are_refused_and_both_are_named(capabilities):
     assert 'enable_subtasks=True' in str(caught.value)
 
 
+async def test_one_given_for_a_run_under_another_id_is_refused_before_anything_is_asked():
+    script = Script([])
+    agent = script.agent(Planning(tools=['write_plan']))
+    for other in (Planning(id='other', tools=['add_task']), Planning(id='other').prefix_tools('p')):
+        with pytest.raises(UserError, match=r"Planning\(tools=\['write_plan'\]\).*of that with its id"):
+            await agent.run('go', capabilities=[other])
+    assert script.requests == []
+
+
 async def test_one_given_for_a_run_takes_the_place_of_the_own_one():
     store = await filled('of the run')
     script = Script([])
@@ -455,6 +464,7 @@ async def test_it_stands_beside_the_planning_of_the_harness():
         ({'tools': 'write_plan'}, 'tools must be a list of tool names'),
         ({'tools': [1]}, 'tools must be a list of tool names'),
         ({'tools': ['nope']}, 'tools names unknown tools: nope'),
+        ({'sesion': 's', 'injekt': True}, 'unknown options: sesion, injekt; there are: backend, database, session,'),
     ],
 )
 def test_each_wrong_option_of_a_file_is_named_in_one_line(options, words):
@@ -462,6 +472,20 @@ def test_each_wrong_option_of_a_file_is_named_in_one_line(options, words):
         Planning.from_spec(**options)
     assert words in str(caught.value)
     assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('written', ['', ' sqlite', ' [sqlite]'])
+def test_options_that_are_no_mapping_are_refused(tmp_path, written):
+    path = tmp_path / 'agent.yaml'
+    path.write_text(f'model: test\ncapabilities:\n  - Planning:{written}\n')
+    with pytest.raises(ValueError, match='the options are a mapping, not'):
+        Agent.from_file(path, custom_capability_types=[Planning])
+
+
+@pytest.mark.parametrize('options', [{'inject': 'no'}, {'enable_subtasks': 'false'}, {'tools': 'write_plan'}])
+def test_an_option_of_the_wrong_type_is_refused_in_python_too(options):
+    with pytest.raises(ValueError, match='must be'):
+        Planning(**options)
 
 
 @pytest.mark.parametrize(
