@@ -74,9 +74,15 @@ async def _postgres(place: Place, url: str, session: str) -> AsyncGenerator[Base
         raise _missing('postgresql', 'asyncpg', 'postgres') from None
     from planctl.stores.postgres import PostgresPlanStore
 
+    async def leave(connection: Any) -> None:
+        """Leave it as it is: nothing of ours outlasts a transaction, and a reset is asked of the server each time.
+
+        It also goes on when a call was cancelled, into a pool that is gone by then.
+        """
+
     # One command is one connection, and a pooler in front of the server may not know prepared statements.
     creating: Any = asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType]
-        url, min_size=1, max_size=2, timeout=WAIT, command_timeout=WAIT, statement_cache_size=0
+        url, min_size=1, max_size=2, timeout=WAIT, command_timeout=WAIT, statement_cache_size=0, reset=leave
     )
     try:
         pool = await creating

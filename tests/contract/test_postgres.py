@@ -17,8 +17,10 @@ from servers import Place, PostgresServer, Proxy, aside
 
 from planctl import PlanItem, TaskStatus, apply, read
 from planctl.errors import DamagedStore, InvalidName, NewerSchema, StorageError, StoreUnavailable
+from planctl.locate import parse
 from planctl.operations import Add, Describe, Edit, Remove, SetStatus
 from planctl.plan import Plan
+from planctl.stores import opening
 from planctl.stores.postgres import PostgresConnection, PostgresPlanStore, PostgresPool
 from planctl.stores.postgres_tables import Tables
 from planctl.testing.contract import Check, Store, checks
@@ -302,6 +304,15 @@ async def test_nothing_of_a_session_is_left_behind(postgres: Place) -> None:
             now = await connection.fetch("SELECT name, setting FROM pg_settings WHERE source = 'session'")
             assert now == settings
         assert len((await read(store)).steps) == 1
+
+
+async def test_a_command_asks_nothing_more_of_the_server_when_its_change_is_stored(postgres: Place) -> None:
+    """What a pool does to reset a connection would go on after Ctrl-C, and complain of the connection that is gone."""
+    async with opening.open_store(parse(f'{postgres.db}&application_name={postgres.room}c'), 's') as store:
+        await apply(store, Add('first'))
+        async with postgres.connect() as pool:
+            query = 'SELECT query FROM pg_stat_activity WHERE application_name = $1'
+            assert [row['query'] for row in await pool.fetch(query, f'{postgres.room}c')] == ['COMMIT;']
 
 
 # --- Others between our read and our write ----------------------------------------------------------------------
