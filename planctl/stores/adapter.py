@@ -135,6 +135,9 @@ class _Turn:
         self._guard = threading.Lock()
         self._taken = False
         self._waiting: deque[asyncio.Future[None]] = deque()
+        # By number, because a reference would keep a task alive whose loop is gone.
+        self._offered: int | None = None
+        """Which future was given the turn last, whose task may never come to know of it."""
 
     async def __aenter__(self) -> None:
         with self._guard:
@@ -150,11 +153,7 @@ class _Turn:
                 if future in self._waiting:
                     self._waiting.remove(future)
                     raise
-            if future.done() and not future.cancelled():
-                self._pass()  # It was our turn already.
-            else:
-                with suppress(RuntimeError):  # Its loop is closed.
-                    future.cancel()  # `_give` finds it so and passes on.
+            self._decline(future)
             raise
 
     async def __aexit__(
@@ -168,14 +167,23 @@ class _Turn:
                 future = self._waiting.popleft()
                 with suppress(RuntimeError):  # Its loop is closed: the next one.
                     future.get_loop().call_soon_threadsafe(self._give, future)
+                    self._offered = id(future)
                     return
             self._taken = False
 
     def _give(self, future: asyncio.Future[None]) -> None:
         if future.done():
-            self._pass()
+            self._decline(future)
         else:
             future.set_result(None)
+
+    def _decline(self, future: asyncio.Future[None]) -> None:
+        """Pass on a turn that is given to nobody: its task was cancelled, or its loop closed. Only once."""
+        with self._guard:
+            if self._offered != id(future):
+                return
+            self._offered = None
+        self._pass()
 
 
 _turns: dict[int, tuple[ref[object], _Turn]] = {}

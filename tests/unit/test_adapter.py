@@ -331,7 +331,8 @@ async def test_a_cancelled_call_passes_its_turn_on(kind: type[Six]) -> None:
     assert len({item.id for item in store.items}) == len(store.items)
 
 
-def test_a_loop_that_is_closed_while_a_call_waits_passes_its_turn_on() -> None:
+@pytest.mark.parametrize('when', ['before it is its turn', 'when it was given its turn'])
+def test_a_loop_that_is_closed_while_a_call_waits_passes_its_turn_on(when: str) -> None:
     store = Six()
     turn = adapter._turn(store)  # pyright: ignore[reportPrivateUsage]
     loop, other = asyncio.new_event_loop(), asyncio.new_event_loop()
@@ -339,8 +340,12 @@ def test_a_loop_that_is_closed_while_a_call_waits_passes_its_turn_on() -> None:
     waiting = other.create_task(apply(store, Add('never')))
     other.run_until_complete(asyncio.sleep(0))
     waiting._log_destroy_pending = False  # type: ignore[attr-defined]
-    other.close()
+    if when == 'before it is its turn':
+        other.close()
     loop.run_until_complete(turn.__aexit__(None, None, None))
+    other.close()
+    del waiting
+    gc.collect()
     loop.run_until_complete(asyncio.wait_for(apply(store, Add('one')), 10))
     loop.close()
     assert [item.content for item in store.items] == ['one']
