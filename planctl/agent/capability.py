@@ -17,11 +17,10 @@ from pydantic_ai.toolsets import AgentToolset
 
 from planctl.agent.access import catch_up, perform, view
 from planctl.agent.answers import Applied, Refusal, View
-from planctl.agent.events import events_of
 from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import Mode, check_names, mode_of, offered_tools
 from planctl.agent.options import DATABASE, check_options, check_spec, check_store, store_of
-from planctl.agent.run import Call, Run, current_call
+from planctl.agent.run import Run, calling, current_call
 from planctl.agent.seen import Seen
 from planctl.agent.surroundings import (
     actor_of,
@@ -184,7 +183,7 @@ class Planning(AbstractCapability[AgentDepsT]):
 
     def of_run(self, ctx: RunContext[AgentDepsT], toolset: PlanningToolset[AgentDepsT]) -> Planning[AgentDepsT] | None:
         """Return the copy of this run that brought `toolset`, or `None` when no capability did."""
-        call = current_call.get()
+        call = current_call()
         if call is not None and call.planning._toolset is toolset:
             return call.planning
         own = (
@@ -255,16 +254,8 @@ class Planning(AbstractCapability[AgentDepsT]):
         """Let a plan tool find this run, and emit what it changed once that is stored."""
         if tool_def.capability_id is None or tool_def.capability_id != self._own_id(ctx):
             return await handler(args)
-        mine = Call(self)
-        token = current_call.set(mine)
-        try:
+        async with calling(self, ctx):
             return await handler(args)
-        finally:
-            current_call.reset(token)
-            # Also when a hook failed behind the tool: what is stored has happened.
-            for changes in mine.changes:
-                for event in events_of(changes):
-                    await ctx.emit(event)
 
     def _own_id(self, ctx: RunContext[AgentDepsT]) -> str | None:
         if self.id is not None and self.id in ctx.capabilities:
@@ -284,7 +275,7 @@ class Planning(AbstractCapability[AgentDepsT]):
                     await catch_up(run.store, outcome, actor=run.actor)
                 run.seen.did(outcome.steps)
                 run.seen.tell(outcome.named)
-                if outcome.steps and (call := current_call.get()) is not None and call.planning is self:
+                if outcome.steps and (call := current_call()) is not None and call.planning is self:
                     call.changes.append(outcome.steps)
         return outcome
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic_ai.tools import RunContext
+
+from planctl.agent.events import events_of
 from planctl.agent.seen import Seen
 from planctl.change import StepChange
 from planctl.stores.base import PlanStore
@@ -41,4 +45,24 @@ class Call:
     changes: list[tuple[StepChange, ...]] = field(default_factory=list[tuple[StepChange, ...]])
 
 
-current_call: ContextVar[Call | None] = ContextVar('planctl_call', default=None)
+_current: ContextVar[Call | None] = ContextVar('planctl_call', default=None)
+
+
+def current_call() -> Call | None:
+    """Return the plan tool call that is being carried out here, or `None`."""
+    return _current.get()
+
+
+@asynccontextmanager
+async def calling(planning: Planning[Any], ctx: RunContext[Any]) -> AsyncGenerator[None]:
+    """Let a plan tool find its run, and emit what it changed once that is stored."""
+    call = Call(planning)
+    token = _current.set(call)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+        # Also when a hook failed behind the tool: what is stored has happened.
+        for changes in call.changes:
+            for event in events_of(changes):
+                await ctx.emit(event)
