@@ -41,12 +41,18 @@ def window(messages: list[Any]) -> list[Any]:
     return messages[-3:] if len(messages) > 4 else messages
 
 
+async def keep_what_is_sent(ctx, request_context):
+    ctx.messages[:] = request_context.messages = window(request_context.messages)
+    return request_context
+
+
 REWRITERS: dict[str, Callable[[], AbstractCapability[Any]]] = {
     'as it was': lambda: ProcessHistory(lambda messages: messages),
     'a window': lambda: ProcessHistory(window),
     'messages made anew': lambda: ProcessHistory(lambda messages: [replace(message) for message in messages]),
     'compaction': Compaction,
     'with a place of its own': InPlace,
+    'a hook': lambda: Hooks(before_model_request=keep_what_is_sent),
 }
 
 
@@ -98,7 +104,8 @@ async def test_one_that_asks_to_come_behind_all_others_sees_what_is_sent(other):
     assert other.seen == 1
 
 
-async def test_hooks_stand_where_they_are_listed():
+@pytest.mark.parametrize('place', ['before', 'behind'])
+async def test_a_hook_sees_the_reminder_only_where_it_asks_to_come_last(place):
     async def look(ctx, request_context):
         found.append(len(reminders(request_context.messages)))
         return request_context
@@ -106,9 +113,10 @@ async def test_hooks_stand_where_they_are_listed():
     found: list[int] = []
     store = InMemoryPlanStore()
     await apply(store, Add('a'))
-    await Script([]).agent(Hooks(before_model_request=look), Planning(store=store)).run('go')
-    innermost = Hooks(before_model_request=look, ordering=CapabilityOrdering(position='innermost'))
-    await Script([]).agent(innermost, Planning(store=store)).run('go')
+    innermost = CapabilityOrdering(position='innermost')
+    for hooks in (Hooks(before_model_request=look), Hooks(before_model_request=look, ordering=innermost)):
+        listed = [hooks, Planning(store=store)]
+        await Script([]).agent(*(listed if place == 'before' else reversed(listed))).run('go')
     assert found == [0, 1]
 
 
