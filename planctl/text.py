@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from planctl.plan import Plan, Progress, Step, TaskStatus, progress
@@ -19,6 +19,15 @@ MARKS = {
     TaskStatus.blocked: '[!]',
 }
 """One mark for each status, the same for models, pipes and Markdown; all of them ASCII."""
+
+GLYPHS = {
+    TaskStatus.pending: '○',
+    TaskStatus.in_progress: '●',
+    TaskStatus.completed: '✓',
+    TaskStatus.cancelled: '✗',
+    TaskStatus.blocked: '⊘',
+}
+"""The same for people at a terminal, each one cell wide."""
 
 WORDS = {status: status.value.replace('_', ' ') for status in TaskStatus}
 """One word for each status, as people read it."""
@@ -105,9 +114,9 @@ def render_plan(items: Sequence[PlanItem]) -> str:
     return '\n'.join([*lines, f'({completed}/{len(items)} completed)'])
 
 
-def step_line(plan: Plan, step: Step, depth: int = 0) -> str:
+def step_line(plan: Plan, step: Step, depth: int = 0, marks: Mapping[TaskStatus, str] = MARKS) -> str:
     """Return one step on one line: mark, id, text, what it waits for, its note."""
-    line = f'{"  " * depth}{MARKS[step.status]} {shown(step.id)} {shown(step.content)}'
+    line = f'{"  " * depth}{marks[step.status]} {shown(step.id)} {shown(step.content)}'
     if step.depends_on and (waits := waits_for(plan, step)):
         line += f' (waits for {shown(", ".join(waits))})'
     if step.note:
@@ -131,7 +140,9 @@ def render_plan_text(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
     return '\n'.join([*lines, progress_line(progress(plan.steps))])
 
 
-def step_details(plan: Plan, step: Step, now: float) -> Iterator[tuple[str, str]]:
+def step_details(
+    plan: Plan, step: Step, now: float, marks: Mapping[TaskStatus, str] = MARKS
+) -> Iterator[tuple[str, str]]:
     """Yield what there is to say about one step beyond its line, as pairs of a name and a text without controls."""
     status = WORDS[step.status]
     if step.started_at is not None:
@@ -144,21 +155,21 @@ def step_details(plan: Plan, step: Step, now: float) -> Iterator[tuple[str, str]
     if step.active_form:
         yield 'while in progress', shown(step.active_form)
     if step.parent_id is not None:
-        yield 'part of', _named(plan, step.parent_id)
+        yield 'part of', _named(plan, step.parent_id, marks)
     for on in step.depends_on:
-        yield 'depends on', _named(plan, on)
+        yield 'depends on', _named(plan, on, marks)
     for other in plan.steps:
         if step.id in other.depends_on:
-            yield 'needed by', _named(plan, other.id)
+            yield 'needed by', _named(plan, other.id, marks)
     for other in plan.steps:
         if other.parent_id == step.id:
-            yield 'subtask', _named(plan, other.id)
+            yield 'subtask', _named(plan, other.id, marks)
     if step.note:
         yield 'note', shown(step.note)
 
 
-def _named(plan: Plan, step_id: str) -> str:
+def _named(plan: Plan, step_id: str, marks: Mapping[TaskStatus, str]) -> str:
     step = plan.get(step_id)
     if step is None:
         return f'{shown(step_id)}, which is not in the plan'
-    return f'{MARKS[step.status]} {shown(step.id)} {shown(step.content)}'
+    return f'{marks[step.status]} {shown(step.id)} {shown(step.content)}'

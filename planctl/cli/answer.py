@@ -12,7 +12,7 @@ from planctl.cli.output import emit, emit_json
 from planctl.cli.settings import Settings
 from planctl.plan import Step, TaskStatus
 from planctl.sanitize import shown
-from planctl.text import WORDS, step_line, waits_for
+from planctl.text import WORDS, waits_for
 
 
 def answer(settings: Settings, kind: str, change: Change, named: Sequence[str], text: str) -> None:
@@ -109,11 +109,6 @@ def brought(change: Change, ids: Sequence[str], renamed: Mapping[str, str], *, d
 
 def _few(ids: Sequence[str]) -> str:
     return _ids(ids) if len(ids) <= 12 else f'{_ids(ids[:10])} … {_ids(ids[-1:])}'
-
-
-def claimed(change: Change, steps: Sequence[Step]) -> str:
-    """Return one line for each step that was claimed, as every listing shows it."""
-    return '\n'.join(step_line(change.after, step) for step in steps)
 
 
 def moved(change: Change, named: Sequence[str], verb: str, status: TaskStatus) -> str:

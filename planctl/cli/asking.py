@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import replace
 
 from planctl.agent.person import Again, Go, Keep, Verdict
 from planctl.cli.editor import command, not_run, on_file, read_back
@@ -99,7 +98,7 @@ def _show(plan: Plan) -> None:
     from planctl.cli.view import PlanView
 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-    console.print(PlanView(replace(plan, objective=plan.objective.partition('\n')[0]), time.time()))
+    console.print(PlanView(plan, time.time()))
     if plan.brief:
         console.print(Text(f'\n{shown_block(plan.brief)}'))
     console.print()

@@ -210,7 +210,7 @@ class _Live:
         from rich.console import Group
         from rich.text import Text
 
-        from planctl.cli.view import AROUND, PlanView, window
+        from planctl.cli.view import PlanView
 
         # Who works on them is known here: this run.
         rows = [(depth, _unowned(step)) for depth, step in tree_order(self._plan.steps)]
@@ -227,14 +227,9 @@ class _Live:
             )
             if len(tools) > _TOOLS:
                 below.append(Text(f'  and {len(tools) - _TOOLS} more', 'dim'))
-        if self._phase:
-            first, last = window(rows, width, max(3, height - AROUND - len(below)))
-            if last - first < len(rows):
-                below.insert(0, Text(f'steps {first + 1} to {last} of {len(rows)}', 'dim'))
-            rows = rows[first:last]
-        # The first line says what it is about; the rest would leave no room for the steps.
-        plan = replace(self._plan, objective=self._plan.objective.partition('\n')[0])
-        return Group(PlanView(plan, time.time(), rows), *below)
+        # What stays at the end is the whole plan; until then it has what the terminal has beside that, and a cursor.
+        room = height - 1 - len(below) if self._phase else None
+        return Group(PlanView(self._plan, time.time(), rows, room), *below)
 
     def _status(self) -> str:
         """Return what goes on, and what all phases together used."""

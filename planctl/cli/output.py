@@ -10,6 +10,10 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
+TYPE_CHECKING = False  # As `typing` has it, without importing it.
+if TYPE_CHECKING:
+    from planctl.plan import TaskStatus
+
 _ASCII = str.maketrans({'·': '-', '–': '-', '—': '-', '…': '...', '→': '->'})
 # What JSON leaves as it is, but a terminal would act on: DEL, C1, line separators, bidi controls, lone surrogates.
 _UNSHOWABLE = '[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]'
@@ -176,6 +180,13 @@ def is_terminal() -> bool:
         return stream is not None and stream.isatty()  # pyright: ignore[reportUnnecessaryComparison]
     except ValueError:  # It was closed in this process.
         return False
+
+
+def marks() -> Mapping[TaskStatus, str]:
+    """Return the marks of steps for a line of the answer: glyphs on a terminal that carries them."""
+    from planctl.text import GLYPHS, MARKS
+
+    return GLYPHS if is_terminal() and is_utf8(sys.stdout) else MARKS
 
 
 def _write(stream: TextIO, text: str, *, markup: bool = False) -> None:

@@ -13,7 +13,7 @@ from planctl.cli import complete
 from planctl.cli.database import actor_of, read
 from planctl.cli.failure import DONE, UNFINISHED
 from planctl.cli.ids import resolve_all
-from planctl.cli.output import emit, emit_json, emit_lines, is_terminal
+from planctl.cli.output import emit, emit_json, emit_lines, is_terminal, marks
 from planctl.cli.problems import complain_of, readable
 from planctl.cli.settings import Settings
 from planctl.errors import InputError
@@ -229,16 +229,26 @@ def next_steps(
 
 
 def _ready_line(plan: Plan, entry: Ready, actor: str) -> tuple[str, str]:
-    line = step_line(plan, entry.step) + (' (after its subtasks)' if entry.open_children else '')
+    head, line = _line_alone(plan, entry.step)
+    if entry.open_children:
+        line += ' (after its subtasks)'
     if entry.step.owner not in (None, actor):
         # One without a lease could be taken over; --claim takes none that somebody has begun.
         line += f' (taken by {shown(entry.step.owner or "")})'
-    head = step_line(plan, replace(entry.step, content='', depends_on=(), note=''))
-    return head, line.removeprefix(head)
+    return head, line
+
+
+def _line_alone(plan: Plan, step: Step) -> tuple[str, str]:
+    """Return the line of a step that stands without those around it, as its head and the rest."""
+    line = step_line(plan, step, marks=marks())
+    head = step_line(plan, replace(step, content='', depends_on=(), note=''), marks=marks())
+    parent = plan.get(step.parent_id) if step.parent_id else None
+    part_of = '' if parent is None else f' (part of {shown(parent.id)} {shown(parent.content)})'
+    return head, line.removeprefix(head) + part_of
 
 
 def _claim(settings: Settings, count: int) -> int:
-    from planctl.cli.answer import answer, claimed
+    from planctl.cli.answer import answer
     from planctl.cli.database import change
     from planctl.operations import Claim, Operation
     from planctl.readiness import available
@@ -256,7 +266,10 @@ def _claim(settings: Settings, count: int) -> int:
 
     outcome = change(settings, make, label='claim', now=now)
     taken = [step_id for remark in outcome.remarks if remark.code == 'claimed' for step_id in remark.ids]
-    answer(settings, 'next', outcome, taken, claimed(outcome, [outcome.after.step(step_id) for step_id in taken]))
+    if settings.json or settings.quiet:
+        answer(settings, 'next', outcome, taken, '')
+    else:
+        emit_lines(_line_alone(outcome.after, outcome.after.step(step_id)) for step_id in taken)
     return 0
 
 

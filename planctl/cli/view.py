@@ -7,26 +7,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 
-from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from planctl.cli.output import carried, emit
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.sanitize import shown, shown_block
-from planctl.text import MARKS, WORDS, elapsed, progress_line, state_of, step_details, tree_order, waits_for
-
-GLYPHS = {
-    TaskStatus.pending: '○',
-    TaskStatus.in_progress: '●',
-    TaskStatus.completed: '✓',
-    TaskStatus.cancelled: '✗',
-    TaskStatus.blocked: '⊘',
-}
-"""One glyph for each status, each one cell wide."""
+from planctl.text import GLYPHS, MARKS, WORDS, elapsed, progress_line, state_of, step_details, tree_order, waits_for
 
 # Colours that can be read on light and on dark; none carries a meaning that no word carries.
 STYLES = {
@@ -38,19 +29,20 @@ STYLES = {
 }
 BAR = 30
 """The most cells that the bar takes."""
-AROUND = 7
-"""Lines of a terminal that are not steps: objective, bar, blank, what is left out, and room for the cursor."""
 NARROWEST = 12
 """How many cells a text gets at least; with fewer beside the id it goes below."""
 
 
 @dataclass(frozen=True)
 class PlanView:
-    """A plan as a Rich renderable. `rows` are the steps with their depths, the whole tree by default."""
+    """A plan as a Rich renderable: the first line of its objective, the bar and the steps."""
 
     plan: Plan
     now: float
     rows: Sequence[tuple[int, Step]] | None = None
+    """The steps with their depths; `None` is the whole tree."""
+    room: int | None = None
+    """How many lines there are: where that is too few, the rows around the first open step are shown."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the objective, the bar and the steps."""
@@ -61,14 +53,30 @@ class PlanView:
     def _lines(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         rows = tree_order(self.plan.steps) if self.rows is None else self.rows
         width, ascii_only = options.max_width, not options.encoding.startswith('utf')
-        if self.plan.objective:
-            yield from _wrap(console, Text(shown_block(self.plan.objective), 'bold'), width)
-        yield from _wrap(console, self._progress(width, ascii_only), width)
+        id_width = min(max((len(shown(step.id)) for _, step in rows), default=0), 8)
+
+        @cache
+        def lines(at: int) -> list[Text]:
+            depth, step = rows[at]
+            return [*self._step(console, depth, step, width, id_width, ascii_only)]
+
+        head = [*self._objective(console, width), *_wrap(console, self._progress(width, ascii_only), width)]
         if rows:
-            yield Text()
-        id_width = max((len(shown(step.id)) for _, step in rows), default=0)
-        for depth, step in rows:
-            yield from self._step(console, depth, step, width, min(id_width, 8), ascii_only)
+            head.append(Text())
+        yield from head
+        first, last = 0, len(rows)
+        if self.room is not None:
+            first, last = window([step for _, step in rows], lambda at: len(lines(at)), self.room - len(head))
+        for at in range(first, last):
+            yield from lines(at)
+        if last - first < len(rows):
+            yield Text(f'steps {first + 1} to {last} of {len(rows)}', 'dim')
+
+    def _objective(self, console: Console, width: int) -> Iterator[Text]:
+        # The first line says what it is about. The rest, often a whole document, would push the steps off the screen.
+        first, _, more = shown_block(self.plan.objective).partition('\n')
+        if first:
+            yield from _wrap(console, Text(f'{first} …' if more else first, 'bold'), width)
 
     def _progress(self, width: int, ascii_only: bool) -> Text:
         counts = self.plan.progress
@@ -93,7 +101,7 @@ class PlanView:
         is_active = step.status is TaskStatus.in_progress and step.active_form
         text = Text(shown(step.active_form if is_active else step.content), _text_style(step))
         if said := ('; ' if ascii_only else ' · ').join(self._said(step)):
-            text.append('  ').append(said, f'not bold {style or "dim"}')
+            text.append('  ').append(said, 'dim' if step.resolved else f'not bold {style or "dim"}')
         yield from _hang(console, head, text, width)
 
     def _said(self, step: Step) -> Iterator[str]:
@@ -124,9 +132,10 @@ class StepView:
     def _lines(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         step, width = self.step, options.max_width
         ascii_only = not options.encoding.startswith('utf')
-        head = Text((MARKS if ascii_only else GLYPHS)[step.status], STYLES[step.status]).append(f' {shown(step.id)}  ')
+        marks = MARKS if ascii_only else GLYPHS
+        head = Text(marks[step.status], STYLES[step.status]).append(f' {shown(step.id)}  ')
         yield from _hang(console, head, Text(shown(step.content), 'bold'), width)
-        for name, text in step_details(self.plan, step, self.now):
+        for name, text in step_details(self.plan, step, self.now, marks):
             yield from _hang(console, Text(f'    {name}: ', 'dim'), Text(text), width)
 
 
@@ -158,35 +167,31 @@ class Frame:
         if self.in_detail:
             yield from (StepView(self.plan, step, now) for _, step in self.rows)
             return
-        # The first line says what it is about; the rest would leave no room for the steps.
-        plan = replace(self.plan, objective=self.plan.objective.partition('\n')[0])
-        room = len(self.rows) if self.whole else max(3, console.size.height - AROUND)
-        first, last = window(self.rows, options.max_width, room) if not self.whole else (0, len(self.rows))
-        yield PlanView(plan, now, self.rows[first:last])
-        if last - first < len(self.rows):
-            yield Text(f'steps {first + 1} to {last} of {len(self.rows)}', 'dim')
+        # Below what fills the terminal there is a line for the cursor.
+        yield PlanView(self.plan, now, self.rows, None if self.whole else console.size.height - 1)
 
 
-def window(rows: Sequence[tuple[int, Step]], width: int, room: int) -> tuple[int, int]:
-    """Return which rows to show where not all of them fit into so many lines: those around the first that is open."""
-    heights = [1 + (depth * 2 + cell_len(step.content + step.note) + 30) // max(20, width) for depth, step in rows]
-    if sum(heights) <= room:
-        return 0, len(rows)
-    first = next((at for at, (_, step) in enumerate(rows) if not step.resolved), len(rows) - 1)
-    last, used, back = first + 1, heights[first], 0
+def window(steps: Sequence[Step], height: Callable[[int], int], room: int) -> tuple[int, int]:
+    """Return which steps to show in so many lines, one of which says so where not all fit: those around the first open.
+
+    `height` is asked how many lines the step at a position takes, of those alone that may be shown. One is always.
+    """
+    used = 0
+    for at in range(len(steps)):
+        if (used := used + height(at)) > room:
+            break
+    else:
+        return 0, len(steps)
+    room -= 1
+    first = next((at for at, step in enumerate(steps) if not step.resolved), len(steps) - 1)
+    last, used, back = first + 1, height(first), 0
     while True:
         # A third of the room looks back.
-        if (
-            first > 0
-            and used + heights[first - 1] <= room
-            and (back + heights[first - 1] <= room // 3 or last == len(rows))
-        ):
-            first -= 1
-            used += heights[first]
-            back += heights[first]
-        elif last < len(rows) and used + heights[last] <= room:
-            used += heights[last]
-            last += 1
+        before = height(first - 1) if first > 0 else 0
+        if before and used + before <= room and (back + before <= room // 3 or last == len(steps)):
+            first, used, back = first - 1, used + before, back + before
+        elif last < len(steps) and used + height(last) <= room:
+            last, used = last + 1, used + height(last)
         else:
             return first, last
 

@@ -228,8 +228,8 @@ def test_next_gives_what_can_be_worked_on(chain: Cli) -> None:
     assert chain.ok('next').out == '[ ] 1 One\n'
     assert chain.ok('next', '-n', '9').lines == [
         '[ ] 1 One',
-        '[ ] 5 Five',
-        '[ ] 6 Six',
+        '[ ] 5 Five (part of 4 Four)',
+        '[ ] 6 Six (part of 4 Four)',
         '[ ] 4 Four (after its subtasks)',
     ]
     assert [item['id'] for item in chain.json('next', '-n', '2')['items']] == ['1', '5']

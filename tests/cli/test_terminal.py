@@ -139,14 +139,24 @@ def test_ascii_where_the_terminal_carries_no_more(plan: Path) -> None:
     assert '\\u65e5' in text
 
 
+def test_what_is_next_is_marked_like_the_plan(plan: Path) -> None:
+    assert plain(on_terminal(plan, 80, 'next', '--claim')) == '● 5 日本語のテキスト と 絵文字\n'
+    assert plain(on_terminal(plan, 80, 'next', PYTHONIOENCODING='ascii')).startswith('[~] 3 ')
+
+
+def test_an_objective_of_many_lines_leaves_the_screen_to_the_steps(plan: Path) -> None:
+    store(plan / 'plan.db', Describe('Ship it\n\nAll of a long checklist\n- one\n- two'))
+    assert plain(on_terminal(plan, 80, 'show')).startswith('Ship it …\n█')
+
+
 def test_a_step_in_detail(plan: Path) -> None:
     assert plain(on_terminal(plan, 40, 'show', '3')).splitlines() == [
         '● 3  Quick ones that need no database',
         '     and are over in a moment',
         '    status: in progress for 12 min, ada',
         '    while in progress: Running them',
-        '    part of: [ ] 2 Tests',
-        '    needed by: [!] 4 Slow',
+        '    part of: ○ 2 Tests',
+        '    needed by: ⊘ 4 Slow',
         '               [bold]ones[/bold]',
     ]
 

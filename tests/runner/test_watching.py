@@ -70,7 +70,7 @@ def test_a_pipe_gets_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
 )
 def test_a_small_terminal_shows_the_steps_around_the_first_open_one(resolved: int, shown: tuple[int, int]) -> None:
     steps = [Step(str(at), 'x', TaskStatus.completed if at < resolved else TaskStatus.pending) for at in range(40)]
-    assert window([(0, step) for step in steps], 80, 10) == shown
+    assert window(steps, lambda _: 1, 11) == shown
 
 
 @pytest.mark.parametrize('width', [80, 40])
@@ -103,7 +103,27 @@ def test_what_all_workers_do_and_all_phases_used_is_shown_at_any_width(
 
 
 def test_a_step_that_takes_more_lines_than_there_are_is_shown_alone() -> None:
-    assert window([(0, Step('1', 'x' * 5_000)), (0, Step('2', 'y'))], 80, 10) == (0, 1)
+    assert window([Step('1', 'x' * 5_000), Step('2', 'y')], (63, 1).__getitem__, 10) == (0, 1)
+
+
+@pytest.mark.parametrize('width', [80, 40, 20])
+@pytest.mark.parametrize('resolved', [0, 25, 60])
+def test_a_plan_fills_the_lines_that_there_are(width: int, resolved: int) -> None:
+    done = TaskStatus.completed
+    steps = tuple(
+        Step(str(at), f'Step {"with a long text " * (at % 3)}', done if at <= resolved else TaskStatus.pending)
+        for at in range(1, 61)
+    )
+    plan = Plan(steps=steps, objective='About it\n\nAnd a whole document on what that means')
+    stream = io.StringIO()
+    Console(file=stream, width=width).print(PlanView(plan, 0.0, room=30))
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == 'About it …'
+    assert max(map(cell_len, lines)) <= width
+    assert lines[-1].startswith('steps ')
+    # The next step may need more lines than are left: the longest takes seven at 20 columns.
+    assert 30 - 7 < len(lines) <= 30
+    assert any(f' {min(resolved + 1, 60):>2} ' in line for line in lines)
 
 
 @pytest.mark.parametrize('encoding', ['ascii', 'cp1252', 'utf-8'])
