@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import ToolFailed
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
 
+from planctl.agent.outcome import Phase
 from planctl.agent.person import Person
 from planctl.agent.watch import Decided
 
@@ -28,6 +29,8 @@ class Approvals(AbstractCapability[Any]):
     """Decides calls that an agent would otherwise end its run over, unless a handler of its own decides them."""
 
     person: Person | None
+    phase: Phase
+    """Whose time stands still while a person is asked."""
     decided: Callable[[Decided], None]
     id: str | None = 'planctl_approvals'
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False, compare=False)
@@ -46,7 +49,10 @@ class Approvals(AbstractCapability[Any]):
 
     async def _decide(self, call: ToolCallPart) -> bool | ToolDenied:
         arguments = call.args_as_json_str()
-        allowed = self.person is not None and await self.person.allow(call.tool_name, arguments)
+        allowed = False
+        if self.person is not None:
+            with self.phase.standing_still():
+                allowed = await self.person.allow(call.tool_name, arguments)
         self.decided(Decided(call.tool_name, arguments, allowed, self.person is not None))
         if allowed:
             return True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -36,6 +36,7 @@ RETRIES = 1_000
 """Slips in a row that an agent may make in calling tools: what ends a run is the plan that does not move."""
 
 _ARGUMENTS = 200
+_TICK = 0.05
 _PLAN_TOOLS = (*CORE_TOOLS, *SUBTASK_TOOLS)
 
 R = TypeVar('R')
@@ -56,6 +57,16 @@ class LimitReached(Exception):
     def __init__(self, message: str, limit: LimitName) -> None:
         super().__init__(message)
         self.limit: LimitName = limit
+
+
+def seconds_left(limits: Limits, phase: Phase) -> float | None:
+    """Return how many seconds a phase still has, 0 when its time is over, `None` without a limit."""
+    return None if limits.timeout is None else max(0.0, limits.timeout - phase.clock)
+
+
+def out_of_time(limits: Limits, phase: Phase) -> LimitReached:
+    """Return the error that says so."""
+    return LimitReached(limits.words('timeout', planning=phase.name == 'plan'), 'timeout')
 
 
 class ContextLost(ModelError):
@@ -120,10 +131,11 @@ class Conversation(Generic[R]):
         `ContextLost`, a `ModelError`, when the same could be asked in a fresh context.
         """
         asked = self.phase.requests
-        clock = asyncio.timeout(self._seconds_left())
+        clock = asyncio.timeout(None)
         try:
             async with clock:
-                return await self._ask(prompt, history)
+                with self._limiting(clock):
+                    return await self._ask(prompt, history)
         except PlanctlError:
             raise
         except asyncio.CancelledError as error:
@@ -138,8 +150,7 @@ class Conversation(Generic[R]):
             raise LimitReached(f"a limit of the agent's own was reached: {said}", 'agent') from error
         except Exception as error:
             if clock.expired():
-                words = self._limits.words('timeout', planning=self.phase.name == 'plan')
-                raise LimitReached(words, 'timeout') from error
+                raise out_of_time(self._limits, self.phase) from error
             if (tool := self._failures.tool_of(error)) is not None:
                 raise ToolError(f'tool {tool}: {in_words(error)}') from error
             message = f'{self._name}: {in_words(error)}'
@@ -179,15 +190,32 @@ class Conversation(Generic[R]):
             self._tell_answers(messages[-1].parts)
             return Turn(messages, run.result.output)
 
-    def _seconds_left(self) -> float | None:
-        timeout = self._limits.timeout
-        return None if timeout is None else max(0.0, timeout - (time.monotonic() - self.phase.started))
+    @contextmanager
+    def _limiting(self, clock: asyncio.Timeout) -> Generator[None]:
+        """End the block when the time of the phase is over. The phase may stand still meanwhile, so it is looked at."""
+        loop = asyncio.get_running_loop()
+        ticking: asyncio.TimerHandle | None = None
+
+        def look() -> None:
+            nonlocal ticking
+            left = seconds_left(self._limits, self.phase)
+            if left:
+                ticking = loop.call_later(max(left, _TICK), look)
+            elif left is not None:
+                clock.reschedule(loop.time())
+
+        look()
+        try:
+            yield
+        finally:
+            if ticking is not None:
+                ticking.cancel()
 
     def _take_down(self) -> None:
         phase, usage = self.phase, self._usage
         phase.input_tokens, phase.output_tokens = usage.input_tokens, usage.output_tokens
         phase.cost = usage.cost
-        phase.seconds = time.monotonic() - phase.started
+        phase.seconds = phase.clock
 
     def _tell_use(self, event: type[Requested]) -> None:
         phase = self.phase

@@ -16,6 +16,7 @@ from planctl.agent.handover import EXECUTOR, executor_prompt, nudge
 from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.outcome import StopReason, settled
 from planctl.agent.roles import executor_role
+from planctl.agent.waiting import are_at_work, others_done
 from planctl.agent.watch import StartedAnew
 from planctl.change import Change
 from planctl.errors import ModelError, UnfinishedPlan, Unsupported
@@ -111,8 +112,8 @@ class _Afresh:
 async def carry_out(job: Job, model: Model) -> End:
     """Have the agent work on the plan until it is over, and return why it is."""
     plan = await job.read()
-    objective = begins_anew(job, plan)
-    if not objective and (reason := settled(plan, job.executor, time.time())) is not None:
+    objective, now = begins_anew(job, plan), time.time()
+    if not objective and (reason := settled(plan, job.executor, now)) is not None and not are_at_work(plan, now):
         return End(reason, describe_end(reason, plan))
     store = job.working_store()
     anew = ForNewObjective(store, objective) if objective else None
@@ -169,9 +170,13 @@ async def _work(job: Job, model: Model, plan: Plan, store: BaseStore, begun: Cal
         limits=limits,
         before_request=before_request,
         watch=job.watch,
-        capabilities=[*role.capabilities, job.approvals()],
+        capabilities=[*role.capabilities, job.approvals(phase)],
         instructions=EXECUTOR if had_plan else None,
     )
+    if begun() and (later := await others_done(job, phase, plan)) is not None:
+        plan = later
+        if (reason := settled(plan, job.executor, time.time())) is not None:
+            return End(reason, describe_end(reason, plan))
     prompt, history = first_prompt(plan), _NOTHING
     nudges = in_vain = 0
     while True:
@@ -194,14 +199,14 @@ async def _work(job: Job, model: Model, plan: Plan, store: BaseStore, begun: Cal
             prompt, history = first_prompt(plan), _NOTHING
             continue
         halt = turn.stop if isinstance(turn.stop, Halt) else None
-        reason = settled(plan, job.executor, time.time()) if begun() else StopReason.answered
-        if reason is None and not plan.steps:
-            reason = StopReason.abandoned if had_plan else StopReason.answered
+        later = await others_done(job, phase, plan) if begun() and halt is None else None
+        plan = later or plan
+        reason = _came_to(plan, job.executor, begun=begun(), had_plan=had_plan)
         if reason is not None and (halt is None or reason is StopReason.finished):
             return End(reason, describe_end(reason, plan), turn.output)
         if halt is not None:
             return End(halt.reason, f'{halt.message}; {left(plan)}', limit=halt.limit)
-        if plan.progress.resolved <= resolved:
+        if plan.progress.resolved <= resolved and later is None:
             if nudges >= job.wanted.max_nudges:
                 return End(StopReason.stopped_early, f'the agent stopped early; {left(plan)}', turn.output)
             nudges += 1
@@ -211,6 +216,15 @@ async def _work(job: Job, model: Model, plan: Plan, store: BaseStore, begun: Cal
 
 
 _NOTHING: Sequence[ModelMessage] = ()
+
+
+def _came_to(plan: Plan, actor: str, *, begun: bool, had_plan: bool) -> StopReason | None:
+    """Return why an agent that stopped has nothing more to do, or `None`."""
+    if not begun:
+        return StopReason.answered
+    if not plan.steps:
+        return StopReason.abandoned if had_plan else StopReason.answered
+    return settled(plan, actor, time.time())
 
 
 def describe_end(reason: StopReason, plan: Plan) -> str:
@@ -227,7 +241,7 @@ def describe_end(reason: StopReason, plan: Plan) -> str:
         case _:
             blocked = [s.id for s in plan.steps if s.status is TaskStatus.blocked and not waits_for(plan, s)]
             if not blocked:
-                return f'every step that could be worked on is held by others; {left(plan)}'
+                return f'no step can be worked on, {_open(plan)}; `planctl show` says why'
             ids = ' '.join(blocked)
             return (
                 f'nothing can be worked on, {_open(plan)}: {" and ".join(blocked)} blocked; '

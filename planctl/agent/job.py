@@ -186,8 +186,8 @@ class Job:
         self._working = WatchedStore(self.store, self.changed)
         return self._working
 
-    def approvals(self) -> Approvals:
-        """Return what decides on tools that need approval; what was denied is taken down."""
+    def approvals(self, phase: Phase) -> Approvals:
+        """Return what decides on tools that need approval in a phase; what was denied is taken down."""
         from planctl.agent.approvals import Approvals
 
         def decided(event: Decided) -> None:
@@ -195,7 +195,7 @@ class Job:
                 self.denied.append(Denied(event.name, event.arguments, event.asked))
             self.watch(event)
 
-        return Approvals(person=self.person, decided=decided)
+        return Approvals(person=self.person, phase=phase, decided=decided)
 
     @property
     def _is_writing(self) -> bool:

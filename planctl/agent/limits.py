@@ -26,7 +26,7 @@ class Limits:
     max_cost: Decimal | None = None
     """US dollars, at the prices that genai-prices knows."""
     timeout: float | None = None
-    """Seconds from the first request of the phase."""
+    """Seconds from the beginning of the phase, without those in which a person is asked."""
     retries: int = RETRIES
     """How often in a row a request is made again that the provider could not serve."""
 

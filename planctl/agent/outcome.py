@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from enum import Enum
@@ -69,10 +70,27 @@ class Phase:
     """US dollars; `None` when no price is known."""
     seconds: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    stopped: float | None = None
+    """Since when its clock stands still."""
+
+    @property
+    def clock(self) -> float:
+        """The seconds that it has taken so far."""
+        return (time.monotonic() if self.stopped is None else self.stopped) - self.started
+
+    @contextmanager
+    def standing_still(self) -> Generator[None]:
+        """Let the block take no time of the phase: a person may think for as long as they like."""
+        self.stopped = time.monotonic()
+        try:
+            yield
+        finally:
+            self.started += time.monotonic() - self.stopped
+            self.stopped = None
 
     def document(self) -> dict[str, Any]:
         """Return the phase for the final document."""
-        kept = {name: value for name, value in asdict(self).items() if name != 'started'}
+        kept = {name: value for name, value in asdict(self).items() if name not in ('started', 'stopped')}
         return kept | {'seconds': round(self.seconds, 3), 'cost': number(self.cost)}
 
 

@@ -122,7 +122,7 @@ class _Planning:
             limits=job.wanted.planner,
             before_request=before_request,
             watch=job.watch,
-            capabilities=[*self._role.capabilities, job.approvals()],
+            capabilities=[*self._role.capabilities, job.approvals(self._phase)],
             instructions=PLANNER,
             # The brief is text, whatever the agent answers otherwise.
             output_type=None if agent.agent.output_type is str else str,

@@ -18,20 +18,20 @@ from pydantic_ai.usage import RunUsage
 from planctl.agent.conversation import ContextLost, Conversation, LimitReached
 from planctl.agent.executor import broken_off, describe_end, left
 from planctl.agent.handover import WORKER, worker_nudge, worker_prompt
-from planctl.agent.job import LOOK_OUT, End, Halt, Job, Pace
+from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.lease import EVERY, INTERRUPTED, SECONDS
 from planctl.agent.outcome import StopReason, settled
 from planctl.agent.own_step import OwnStepStore
 from planctl.agent.rehearsal import step_thread, threaded
 from planctl.agent.roles import worker_role
+from planctl.agent.waiting import are_at_work, pause
 from planctl.agent.watch import AT_WORK
 from planctl.change import Change
 from planctl.claims import session_held
 from planctl.core import apply
 from planctl.errors import LostClaim, ModelError, NoneAvailable, StepNotFound, StorageError
 from planctl.operations import Claim, Release, Renew
-from planctl.plan import Plan, TaskStatus
-from planctl.readiness import held
+from planctl.plan import Plan
 from planctl.stores.adapter import StoreWrapper
 from planctl.stores.base import BaseStore, EditFunction
 
@@ -118,7 +118,7 @@ class _Crew:
         wanted = replace(job.wanted, max_idle=job.wanted.max_idle * count)
         self._pace = Pace(wanted, wanted.executor, self._phase, _without_leases(plan))
         self._usage = RunUsage()
-        self._approvals = job.approvals()
+        self._approvals = job.approvals(self._phase)
         self._given_up: dict[str, None] = {}
         self._end: End | None = None
 
@@ -172,12 +172,12 @@ class _Crew:
                 try:
                     change = await apply(self._store, claim, actor=owner, label='claim')
                 except NoneAvailable:
-                    pause = _pause(await self._job.read(), time.time())
-                    if pause is None:
+                    plan = await self._job.read()
+                    if not _is_more_to_come(plan, time.time()):
                         return None
                     with suppress(TimeoutError):
                         # `wait_for` of Python 3.11 loses a cancellation that comes together with the news.
-                        async with asyncio.timeout(pause):
+                        async with asyncio.timeout(pause(plan, self._job.wanted.executor, self._phase)):
                             await news.wait()
                 else:
                     return next(remark.ids[0] for remark in change.remarks if remark.code == 'claimed')
@@ -294,12 +294,9 @@ def _parts(plan: Plan, step_id: str) -> set[str]:
 _NOTHING: Sequence[ModelMessage] = ()
 
 
-def _pause(plan: Plan, now: float) -> float | None:
-    """Return how long to wait before looking again: until a lease may have ended; `None` when nobody is at work."""
-    ends = [step.lease or now for step in plan.steps if held(step, now) and step.status is TaskStatus.in_progress]
-    if not ends and not (session_held(plan, now) and not plan.steps):
-        return None
-    return max(0.01, min([LOOK_OUT, *(end - now for end in ends)]))
+def _is_more_to_come(plan: Plan, now: float) -> bool:
+    """Whether others are at work: on steps, or still on the plan."""
+    return are_at_work(plan, now) or (session_held(plan, now) and not plan.steps)
 
 
 def _without_leases(plan: Plan) -> Plan:

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 from pydantic_ai import Agent
-from runner_helpers import Scripted, moving, running, statuses, stored, three_steps, writing
+from runner_helpers import Scripted, lines, moving, running, statuses, stored, three_steps, writing
 
 from planctl.agent.job import Stop
 from planctl.agent.limits import Limits
 from planctl.agent.outcome import STATUS, StopReason
+from planctl.agent.watch import RunEvent, Said
 from planctl.core import apply, undo
 from planctl.errors import NotFound, StoreUnavailable, UnfinishedPlan
-from planctl.operations import Add, Claim, Describe, Edit, SetStatus
+from planctl.operations import Add, Claim, Describe, Edit, Release, SetStatus
 from planctl.plan import TaskStatus
 from planctl.stores.adapter import StoreWrapper
 from planctl.stores.memory import InMemoryPlanStore
@@ -88,10 +89,30 @@ async def test_a_plan_with_nothing_but_blocked_steps_is_not_asked_about() -> Non
     assert 'planctl reopen 1`' in result.message
 
 
-async def test_steps_that_another_worker_holds_are_waited_for_and_not_touched() -> None:
-    store = await stored(Add('a'), Claim('somebody', 600, id='1'))
-    result = await running(store, Scripted('nothing for me'))
-    assert (result.stop_reason, result.plan.step('1').owner) == (StopReason.waiting, 'somebody')
+async def test_steps_that_others_hold_are_waited_for_and_what_comes_back_is_worked_on() -> None:
+    store = await stored(Add('a'), Add('b'), Add('c'), Claim('w', 600, id='1'), Claim('w', 600, id='2'))
+    meanwhile: list[Any] = []
+
+    class Hearing(list[RunEvent]):
+        def append(self, event: RunEvent) -> None:
+            super().append(event)
+            if isinstance(event, Said) and event.text.startswith('waiting'):
+                done = apply(store, SetStatus('1', TaskStatus.completed), Release('w', '2'), actor='w')
+                meanwhile.append(asyncio.create_task(done))
+
+    script = Scripted(moving('completed', '3'), 'the rest is for others', moving('completed', '2'), 'done')
+    events = Hearing()
+    result = await running(store, script, events=events, max_nudges=0)
+    assert (result.stop_reason, [*result.record.completed]) == (StopReason.finished, ['3', '2'])
+    assert 'waiting for what others hold: step 1, 2' in lines(events)
+    assert 'can be worked on:\n[ ] 2 b\nGo on' in script.said(2)
+
+
+async def test_who_has_to_wait_from_the_beginning_asks_nothing() -> None:
+    store, script = await stored(Add('a'), Claim('w', 600, id='1')), Scripted('?')
+    result = await running(store, script, limits=Limits(timeout=0.3))
+    assert (result.stop_reason, result.limit, script.asked) == (StopReason.limit, 'timeout', [])
+    assert (result.plan.step('1').owner, result.plan.step('1').status) == ('w', TaskStatus.in_progress)
 
 
 async def test_what_a_person_has_in_progress_stays_theirs() -> None:

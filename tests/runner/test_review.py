@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -168,6 +169,18 @@ async def test_a_person_is_asked_and_their_word_counts() -> None:
     assert 'A person denied this call' in repr(script.asked[1][0][-1])
     assert 'launched to moon' in repr(script.asked[2][0][-1])
     assert result.document()['denied'] == [{'tool': 'launch', 'arguments': '{"where":"moon"}', 'asked': True}]
+
+
+async def test_the_time_that_a_person_takes_is_not_the_runs() -> None:
+    class Slow(Reviewer):
+        async def allow(self, tool: str, arguments: str) -> bool:
+            await asyncio.sleep(2.2)
+            return await super().allow(tool, arguments)
+
+    script = Scripted(LAUNCH, moving('completed', '1', '2', '3'), 'done')
+    slow, limits = Slow(Go(), allows=[True]), Limits(timeout=2)
+    result = await running(await three_steps(), script, agent=launching(script), person=slow, limits=limits)
+    assert (result.stop_reason, result.phases[0].seconds < 2) == (StopReason.finished, True)
 
 
 async def test_a_handler_of_the_agents_own_decides_first() -> None:

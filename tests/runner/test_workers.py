@@ -77,6 +77,12 @@ async def test_the_limits_are_for_all_of_them_together() -> None:
     assert 'in_progress' not in statuses(result.plan).values()
 
 
+async def test_a_worker_waits_for_others_no_longer_than_its_own_time() -> None:
+    store = await stored(Add('one'), Claim('other', 600, id='1'))
+    result = await working(store, Scripted('?'), 2, executor=Limits(timeout=0.3))
+    assert (result.stop_reason, result.limit, result.plan.step('1').owner) == (StopReason.limit, 'timeout', 'other')
+
+
 async def test_a_worker_leaves_the_steps_of_others_alone() -> None:
     def greedy(messages: list[ModelMessage], info: AgentInfo) -> Any:
         own = assigned(messages)
