@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic_ai.capabilities import AbstractCapability, LocalWorkspace, WrapperCapability
+from pydantic_ai.capabilities import AbstractCapability, LocalWorkspace
 from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext, ToolDefinition
 
@@ -15,6 +15,7 @@ from planctl.agent.capability import Planning
 from planctl.agent.mode import offered_tools
 from planctl.agent.own_step import OwnStep
 from planctl.agent.spec import LoadedAgent
+from planctl.agent.surroundings import leaves_of, places
 from planctl.agent.toolset import TOOL_NAME
 from planctl.errors import SpecError
 from planctl.stores.base import BaseStore
@@ -47,10 +48,10 @@ def planner_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
     """Return the agent as a planner: it gets plan tools on `store` and otherwise only tools that read."""
     planning = _planning(loaded, store, actor, planner=True)
     reading_only = ReadingOnly()
-    reading_only.has_workspace = any(isinstance(c, LocalWorkspace) for c in leaves(loaded.agent.root_capability))
+    reading_only.has_workspace = any(isinstance(c, LocalWorkspace) for c in leaves_of(loaded.agent.root_capability))
     workspaces = [
         replace(capability, read_only=True)
-        for capability in leaves(loaded.agent.root_capability)
+        for capability in leaves_of(loaded.agent.root_capability)
         if isinstance(capability, LocalWorkspace)
     ]
     return Role((*planning, *workspaces, *loaded.server_tools(), reading_only), reading_only)
@@ -63,7 +64,7 @@ def executor_role(loaded: LoadedAgent, store: BaseStore, actor: str) -> Role:
 
 def require_folders(loaded: LoadedAgent) -> None:
     """Raise `SpecError` when an agent works in a folder that is not there: its first step would find that out."""
-    for capability in leaves(loaded.agent.root_capability):
+    for capability in leaves_of(loaded.agent.root_capability):
         if isinstance(capability, LocalWorkspace) and not (folder := Path(capability.working_dir)).is_dir():
             raise SpecError(f'{loaded.label}: LocalWorkspace: there is no folder {folder}')
 
@@ -87,7 +88,7 @@ def require_tools(loaded: LoadedAgent, *, plans: bool) -> None:
 def worker_role(loaded: LoadedAgent, store: BaseStore, actor: str, step_id: str) -> Role:
     """Return the agent as one of several executors, with one step. `SpecError` where its plan cannot be told apart."""
     own = own_planning(loaded)
-    if own is not None and own not in unwrapped_leaves(loaded.agent.root_capability):
+    if own is not None and _is_wrapped(loaded, own):
         raise SpecError(
             f'{loaded.label}: a Planning inside of another capability cannot be shared by workers',
             hint='put it on the list of its own',
@@ -106,7 +107,7 @@ def _planning(loaded: LoadedAgent, store: BaseStore, actor: str, *, planner: boo
     it is and is pointed at the store, since what is given for the run would lose the wrapper.
     """
     own = own_planning(loaded)
-    if own is not None and own not in unwrapped_leaves(loaded.agent.root_capability):
+    if own is not None and _is_wrapped(loaded, own):
         own.store, own.store_resolver, own.actor = store, None, actor
         return ()
     planning = replace(
@@ -126,7 +127,7 @@ def _planning(loaded: LoadedAgent, store: BaseStore, actor: str, *, planner: boo
 def own_planning(loaded: LoadedAgent) -> Planning[Any] | None:
     """Return the agent's own `Planning`; `SpecError` when it has pydantic-ai-harness's, which planctl cannot read."""
     found: Planning[Any] | None = None
-    for capability in leaves(loaded.agent.root_capability):
+    for capability in leaves_of(loaded.agent.root_capability):
         if isinstance(capability, Planning):
             found = capability
         elif type(capability).__module__.startswith('pydantic_ai_harness.planning'):
@@ -137,19 +138,8 @@ def own_planning(loaded: LoadedAgent) -> Planning[Any] | None:
     return found
 
 
-def leaves(root: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
-    """Return every capability of an agent, those inside wrappers too."""
-    found: list[AbstractCapability[Any]] = []
-    for capability in unwrapped_leaves(root):
-        found.extend(leaves(capability.wrapped) if isinstance(capability, WrapperCapability) else [capability])
-    return found
-
-
-def unwrapped_leaves(root: AbstractCapability[Any]) -> list[AbstractCapability[Any]]:
-    """Return every capability of an agent, wrappers as they are."""
-    found: list[AbstractCapability[Any]] = []
-    root.apply(found.append)
-    return found
+def _is_wrapped(loaded: LoadedAgent, own: Planning[Any]) -> bool:
+    return any(place.wrapped for place in places(loaded.agent.root_capability) if place.capability is own)
 
 
 @dataclass

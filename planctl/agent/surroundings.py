@@ -5,16 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from pydantic_ai.capabilities import (
-    AbstractCapability,
-    CombinedCapability,
-    Hooks,
-    Instrumentation,
-    PrefixTools,
-    WrapperCapability,
-)
+from pydantic_ai.capabilities import AbstractCapability, Hooks, Instrumentation, PrefixTools, WrapperCapability
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.tools import RunContext
 
@@ -35,7 +28,7 @@ def needs_barrier(ctx: RunContext[Any], mine: AbstractCapability[Any]) -> bool:
 
 
 def _delays_tools(leaf: AbstractCapability[Any], mine: AbstractCapability[Any]) -> bool:
-    if isinstance(leaf, (type(mine), Instrumentation, CombinedCapability)):  # A combination's parts are leaves too.
+    if isinstance(leaf, (type(mine), Instrumentation)):
         return False
     if type(leaf) is Hooks:
         # It has every hook and calls what was registered; an event listener of the agent is one of these.
@@ -44,12 +37,35 @@ def _delays_tools(leaf: AbstractCapability[Any], mine: AbstractCapability[Any]) 
     return any(getattr(type(leaf), hook) is not getattr(AbstractCapability, hook) for hook in _HOOKS)
 
 
-def leaves_of(root: AbstractCapability[Any] | None) -> list[AbstractCapability[Any]]:
-    """Return the capabilities of a tree, each without what is wrapped around it."""
-    found: list[AbstractCapability[Any]] = []
+class Place(NamedTuple):
+    """A capability in a tree, and what is around it there."""
+
+    capability: AbstractCapability[Any]
+    prefix: str
+    """What `prefix_tools` puts before the names of its tools."""
+    wrapped: bool
+
+
+def places(root: AbstractCapability[Any] | None) -> list[Place]:
+    """Return the capabilities of a tree, each once, but for those that only wrap or combine others."""
+    visited: list[AbstractCapability[Any]] = []
     if root is not None:
-        root.apply(found.append)
-    return [unwrapped(leaf) for leaf in found]
+        root.apply(visited.append)
+    found: dict[int, Place] = {}
+    for capability in visited:
+        if not isinstance(capability, WrapperCapability):
+            found.setdefault(id(capability), Place(capability, '', wrapped=False))
+            continue
+        prefix = f'{capability.prefix}_' if isinstance(capability, PrefixTools) else ''
+        # What a combination has in a wrapper is visited again, without it.
+        for leaf, inner, _ in places(capability.wrapped):
+            found.setdefault(id(leaf), Place(leaf, f'{prefix}{inner}', wrapped=True))
+    return list(found.values())
+
+
+def leaves_of(root: AbstractCapability[Any] | None) -> list[AbstractCapability[Any]]:
+    """Return the capabilities of a tree, each without what is around it."""
+    return [place.capability for place in places(root)]
 
 
 def unwrapped(capability: AbstractCapability[Any]) -> AbstractCapability[Any]:
@@ -122,23 +138,9 @@ def prefix_of(ctx: RunContext[Any], target: AbstractCapability[Any]) -> str | No
 
     While a run is being set up, that is so for everything but what the agent was built with.
     """
-    found: list[str] | None = None
-
-    def see(leaf: AbstractCapability[Any]) -> None:
-        nonlocal found
-        prefixes: list[str] = []
-        while isinstance(leaf, WrapperCapability):
-            if isinstance(leaf, PrefixTools):
-                prefixes.append(leaf.prefix)
-            leaf = leaf.wrapped
-        if leaf is target:
-            found = prefixes
-
     agent = None if ctx.agent is None else ctx.agent.root_capability
-    for root in (ctx.root_capability, agent):
-        if root is not None and found is None:
-            root.apply(see)
-    return None if found is None else ''.join(f'{prefix}_' for prefix in found)
+    known = (*places(ctx.root_capability), *places(agent))
+    return next((place.prefix for place in known if place.capability is target), None)
 
 
 def refuse_two(root: AbstractCapability[Any] | None, kind: type[AbstractCapability[Any]]) -> None:

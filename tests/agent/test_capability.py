@@ -11,7 +11,7 @@ import pytest
 from agent_scripts import Script, answers, call, has_point, reminders
 from pydantic_ai import Agent, CachePoint
 from pydantic_ai.agent.spec import AgentSpec
-from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.capabilities import AbstractCapability, CombinedCapability, Thinking
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models.test import TestModel
@@ -369,9 +369,18 @@ async def test_the_guidance_stays_the_same_from_request_to_request():
     assert 'plan-reminder' not in script.requests[-1][1].instructions
 
 
-async def test_prefixed_tools_are_named_by_their_names_everywhere():
+@pytest.mark.parametrize(
+    'wrapped',
+    [
+        lambda planning: planning.prefix_tools('p'),
+        lambda planning: CombinedCapability([planning, Thinking()]).prefix_tools('p'),
+        lambda planning: CombinedCapability([planning.prefix_tools('p'), Thinking()]),
+    ],
+    ids=['alone', 'in a combination', 'combined'],
+)
+async def test_prefixed_tools_are_named_by_their_names_everywhere(wrapped):
     script = Script([[call('p_add_task', content='a')], [call('p_update_task_status', task_id='1', status='x')]])
-    result = await script.agent(Planning().prefix_tools('p')).run('go')
+    result = await script.agent(wrapped(Planning())).run('go')
     assert [outcome for outcome, _ in answers(result.all_messages())] == ['success', 'failed']
     assert script.names() == [f'p_{name}' for name in CORE_TOOLS]
     assert '`p_write_plan`' in script.requests[0][1].instructions

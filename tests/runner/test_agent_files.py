@@ -275,7 +275,8 @@ def test_the_nearest_file_is_used_up_to_the_repository(here: Path) -> None:
 def test_paths_are_relative_to_the_file_and_the_line_beats_the_file(here: Path, monkeypatch: Any) -> None:
     from pydantic_ai.capabilities import LocalWorkspace
 
-    from planctl.agent.roles import leaves, own_planning
+    from planctl.agent.roles import own_planning
+    from planctl.agent.surroundings import leaves_of
 
     (here / 'sub' / 'ws').mkdir(parents=True)
     (here / 'else').mkdir()
@@ -286,7 +287,7 @@ def test_paths_are_relative_to_the_file_and_the_line_beats_the_file(here: Path, 
     )
     monkeypatch.chdir(here / 'else')
     loaded = load_agent('../sub/a.yaml', model='offline', folder=here / 'else')
-    workspace = next(c for c in leaves(loaded.agent.root_capability) if isinstance(c, LocalWorkspace))
+    workspace = next(c for c in leaves_of(loaded.agent.root_capability) if isinstance(c, LocalWorkspace))
     assert Path(workspace.working_dir).resolve() == (here / 'sub' / 'ws').resolve()
     planning = own_planning(loaded)
     assert planning is not None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import CombinedCapability, Thinking
 from pydantic_ai.tools import Tool
 from runner_helpers import Scripted, lines, moving, running, statuses, stored, writing
 
@@ -103,10 +104,12 @@ async def test_an_executor_without_subtasks_can_still_say_that_it_cannot() -> No
     assert (result.stop_reason, result.plan.step('1').note) == (StopReason.waiting, 'no way')
 
 
-async def test_a_prefixed_planning_is_used_where_it_is() -> None:
+@pytest.mark.parametrize('others', [[], [Thinking()]], ids=['alone', 'in a combination'])
+async def test_a_prefixed_planning_is_used_where_it_is(others: list[Any]) -> None:
     planner = Scripted([('p_write_plan', {'items': [{'content': 'a'}]})], 'brief')
     executor = Scripted([('p_update_task_status', {'task_id': '1', 'status': 'completed'})], 'done')
-    agent = Agent(executor.model, capabilities=[Planning[Any]().prefix_tools('p')])
+    prefixed = CombinedCapability([Planning[Any](), *others]).prefix_tools('p')
+    agent = Agent(executor.model, capabilities=[prefixed])
     store = InMemoryPlanStore()
     result = await running(store, executor, planner=planner, agent=agent, objective='X', plan_first=True)
     assert result.stop_reason is StopReason.finished
