@@ -82,10 +82,12 @@ async def _postgres(place: Place, url: str, session: str) -> AsyncGenerator[Base
 
     # One command is one connection, and a pooler in front of the server may not know prepared statements.
     creating: Any = asyncpg.create_pool(  # pyright: ignore[reportUnknownMemberType]
-        url, min_size=1, max_size=2, timeout=WAIT, command_timeout=WAIT, statement_cache_size=0, reset=leave
+        url, min_size=0, max_size=2, timeout=WAIT, command_timeout=WAIT, statement_cache_size=0, reset=leave
     )
     try:
         pool = await creating
+        async with pool.acquire():  # One that keeps a connection ready complains when it cannot, beside our own words.
+            pass
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise _unreachable(place, error) from None
     except ValueError as error:

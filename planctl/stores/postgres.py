@@ -65,7 +65,8 @@ class PostgresPlanStore(BaseStore):
 
     The pool belongs to the caller, who opens it in the event loop that uses the store and closes it. Behind a pooler
     in transaction mode, make it with `statement_cache_size=0`. An operation that cannot be done within `wait` seconds
-    is `StoreUnavailable`. A cancelled call is stored whole or not at all.
+    is `StoreUnavailable`; so long it waits for a server that was there before. A cancelled call is stored whole or not
+    at all.
     """
 
     def __init__(
@@ -232,7 +233,8 @@ _UNDEFINED_TABLE = '42P01'
 _AGAIN = {'40001', '40P01', '23505', '42P07', _UNDEFINED_TABLE}
 # Connection, resources, shutdown, a lock or a statement that took too long.
 _UNAVAILABLE = ('08', '53', '57', '55P03')
-_LOST = ('08', '57P01', '57P02')
+# The same of a server that ends, begins, or has no connection left for us.
+_LOST = ('08', '57P01', '57P02', '57P03', '53300')
 _NOT_A_PLAN = ('42703', '42804', '42809', '42883')
 
 

@@ -75,7 +75,8 @@ class RedisPlanStore(BaseStore):
     The client belongs to the caller. The list of steps is the reference's, at `PREFIX:{SESSION}`; what is planctl's is
     in a hash and a log beside it, which keeps the last `log_limit` transactions. With `expire_seconds` each write lets
     all of it live that long from then; without, a time to live that was set is kept. An operation that cannot be done
-    within `wait` seconds is `StoreUnavailable`. A cancelled call is stored whole or not at all.
+    within `wait` seconds is `StoreUnavailable`; so long it waits for a server that was there before. A cancelled call is
+    stored whole or not at all.
     """
 
     def __init__(
@@ -236,6 +237,10 @@ def _names(error: BaseException | None) -> set[str]:
     return driver_names(error, 'redis', 'valkey')
 
 
+_NOT_LET_IN = {'AuthenticationError', 'AuthorizationError'}
+"""Which redis-py takes for connections that failed."""
+
+
 def _is_lost(error: Exception) -> bool:
     """Whether the connection is gone, or was gone before.
 
@@ -244,6 +249,8 @@ def _is_lost(error: Exception) -> bool:
     names = _names(error)
     if 'WatchError' in names and not error.__suppress_context__:
         names |= _names(error.__context__)
+    if names & _NOT_LET_IN:
+        return False
     return bool(names & {'ConnectionError', 'TimeoutError'}) or is_network_error(error)
 
 
@@ -255,7 +262,7 @@ def _typed(error: Exception) -> StorageError | None:
     names = _names(error)
     if isinstance(error, UnicodeDecodeError):
         return DamagedStore('what is stored of this plan is not UTF-8')
-    if names & {'AuthenticationError', 'AuthorizationError'}:
+    if names & _NOT_LET_IN:
         return StorageError(f'Redis refused: {reason}')
     if _is_lost(error) or 'ReadOnlyError' in names:
         return StoreUnavailable(f'the connection to Redis failed: {reason}')

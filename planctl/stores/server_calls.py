@@ -74,6 +74,8 @@ class ServerCalls:
         self._silent = f'{server} did not answer'
         self._lost = lost
         self._typed = typed
+        self._reached = False
+        """Whether the server was there once: then it may be restarting, else its name may be wrong."""
         self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._guard = threading.Lock()
 
@@ -98,8 +100,9 @@ class ServerCalls:
 
     async def _in_time(self, once: Callable[[Waiting], Awaitable[T]], asked: int) -> T:
         waiting = Waiting(self._silent, asyncio.get_running_loop().time() + self._wait)
+        clock = asyncio.timeout_at(waiting.deadline)
         try:
-            async with asyncio.timeout_at(waiting.deadline):
+            async with clock:
                 return await self._repeat(once, waiting, asked)
         except PlanctlError:
             raise
@@ -107,7 +110,8 @@ class ServerCalls:
             raise raised.error from raised.error.__cause__
         except TimeoutError as error:
             what = 'others who write this plan left no moment for us' if waiting.interfered else waiting.what
-            raise _unavailable(f'{what} within {self._wait:g} seconds', waiting) from error
+            when = f'within {self._wait:g} seconds' if clock.expired() else 'before its driver gave up'
+            raise _unavailable(f'{what} {when}', waiting) from error
         except Exception as error:
             typed = self._typed(error)
             if typed is None:
@@ -127,31 +131,35 @@ class ServerCalls:
             return lock
 
     async def _repeat(self, once: Callable[[Waiting], Awaitable[T]], waiting: Waiting, asked: int) -> T:
-        """Do it, again where that is sure to do no harm.
+        """Do it, again where that is sure to do no harm: where others wrote in between, and where a connection is dead.
 
-        That is where others wrote in between, and where a connection turns out to be dead, the first time: pools keep
-        connections that a server or a firewall has long forgotten.
+        Pools keep connections that a server or a firewall has long forgotten, so one that is dead is no reason to give
+        up; and a server that was there before may be restarting.
         """
-        attempt = 0
-        revived = False
+        conflicts = losses = 0
         while True:
             waiting.what, waiting.unconfirmed = self._silent, False
             try:
-                return await once(waiting)
+                result = await once(waiting)
+                self._reached = True
+                return result
             except Interfered as error:
-                if error.__cause__ is not None and attempt > 20:
+                if error.__cause__ is not None and conflicts > 20:
                     raise error.__cause__ from None
                 waiting.interfered = True
+                conflicts += 1
+                longest = min(0.0005 * 2 ** min(conflicts, 10), 0.05)
             except Exception as error:
-                if revived or waiting.unconfirmed or not self._lost(error):
+                longest = min(0.05 * losses, 0.5)
+                is_over = asyncio.get_running_loop().time() + longest > waiting.deadline
+                if waiting.unconfirmed or not self._lost(error) or is_over or (losses and not self._reached):
                     raise
-                revived = True
                 waiting.interfered = False
+                losses += 1
             if _times_cancelled() > asked:
                 raise asyncio.CancelledError
-            attempt += 1
             # A little longer each time, never the same for two writers.
-            await asyncio.sleep(random.uniform(0, min(0.0005 * 2 ** min(attempt, 10), 0.05)))  # noqa: S311
+            await asyncio.sleep(random.uniform(0, longest))  # noqa: S311
 
 
 def _times_cancelled() -> int:

@@ -401,7 +401,7 @@ async def test_a_connection_dropped_in_the_middle_of_a_transaction(postgres: Pla
         before = await read(store)
         await trap(pool, 'trap', when)
         with pytest.raises(StoreUnavailable) as caught:
-            await apply(store, Add('two'), SetStatus('1', TaskStatus.completed), key='k')
+            await apply(postgres.store(pool), Add('two'), SetStatus('1', TaskStatus.completed), key='k')
         assert ('may be stored or not' in str(caught.value)) == (when == 'commit')
         assert await read(store) == before
         await query(pool, 'DROP TRIGGER trap ON planctl_log')

@@ -231,7 +231,7 @@ async def test_a_cancelled_call_is_cancelled_also_when_it_is_refused(place: Plac
 
 
 async def test_a_connection_dropped_between_read_and_write(place: Place) -> None:
-    async with place.open() as store:
+    async with place.open() as store, place.open() as another:
         await apply(store, Add('first'))
         before = await read(store)
 
@@ -240,7 +240,7 @@ async def test_a_connection_dropped_between_read_and_write(place: Place) -> None
             return [Add('never')]
 
         with pytest.raises(StoreUnavailable):
-            await apply(store, cut)
+            await apply(another, cut)
         assert await read(store) == before
         await apply(store, Add('next'))
         assert [step.content for step in (await consistent(store)).steps] == ['first', 'next']
@@ -260,9 +260,10 @@ async def test_a_server_that_restarts(request: Any, place: Place) -> None:
     server = request.getfixturevalue('postgres_server' if place.kind == 'postgres' else 'valkey_server')
     if not server.own:
         pytest.skip('only a server that the tests started is stopped, not one that PLANCTL_TEST_… names')
-    async with place.open(wait=2) as store:
-        await apply(store, Add('first'), Describe(objective='kept'))
+    async with place.open(wait=1) as store, place.open(wait=60) as patient:
+        await apply(patient, Add('first'), Describe(objective='kept'))
         await asyncio.to_thread(server.stop)
+        waiting = asyncio.create_task(apply(patient, Add('waited for it')))
         try:
             with pytest.raises(StoreUnavailable) as caught:
                 await read(store)
@@ -271,9 +272,10 @@ async def test_a_server_that_restarts(request: Any, place: Place) -> None:
                 await apply(store, Add('lost'))
         finally:
             await asyncio.to_thread(server.start)
-        await apply(store, Add('next'))
-        plan = await consistent(store)
-        assert [step.content for step in plan.steps] == ['first', 'next']
+        await waiting
+        await apply(patient, Add('next'))
+        plan = await consistent(patient)
+        assert [step.content for step in plan.steps] == ['first', 'waited for it', 'next']
         assert plan.objective == 'kept'
 
 
