@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pydantic_ai import Agent
@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models import Model
+from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.usage import RunUsage, UsageLimits
 from pydantic_graph import End
 
@@ -27,8 +28,8 @@ from planctl.agent.failures import ToolFailures, ended_by, is_cancelled
 from planctl.agent.limits import LimitName, Limits
 from planctl.agent.models import in_words, one_line
 from planctl.agent.outcome import Phase
-from planctl.agent.prompts import CORE_TOOLS, SUBTASK_TOOLS
 from planctl.agent.retrying import Retrying, pause_before
+from planctl.agent.toolset import plan_tool
 from planctl.agent.watch import Answered, Requested, ToolCalled, ToolReturned, Watcher
 from planctl.errors import ModelError, PlanctlError, ToolError
 
@@ -37,7 +38,6 @@ RETRIES = 1_000
 
 _ARGUMENTS = 200
 _TICK = 0.05
-_PLAN_TOOLS = (*CORE_TOOLS, *SUBTASK_TOOLS)
 
 R = TypeVar('R')
 
@@ -111,10 +111,11 @@ class Conversation(Generic[R]):
         self._usage = RunUsage() if usage is None else usage
         self._called: dict[str, str] = {}
         self._failures = ToolFailures()
+        self._plan_tools = _PlanTools()
         self._retrying = Retrying(retries=limits.retries, watch=watch)
         self._options: dict[str, Any] = {
             'model': model,
-            'capabilities': [*capabilities, self._failures, self._retrying],
+            'capabilities': [*capabilities, self._failures, self._retrying, self._plan_tools],
             'instructions': instructions,
             'usage_limits': UsageLimits(request_limit=None),
             'usage': self._usage,
@@ -227,7 +228,9 @@ class Conversation(Generic[R]):
                 arguments = part.args if isinstance(part.args, str) else part.args_as_json_str()
                 shown = arguments if len(arguments) <= _ARGUMENTS else f'{arguments[: _ARGUMENTS - 1]}…'
                 self._called[part.tool_call_id] = part.tool_name
-                self._watch(ToolCalled(part.tool_name, shown, part.tool_call_id, _is_plan(part.tool_name)))
+                self._watch(
+                    ToolCalled(part.tool_name, shown, part.tool_call_id, part.tool_name in self._plan_tools.names)
+                )
 
     def _tell_answers(self, parts: Sequence[ModelRequestPart | ModelResponsePart]) -> None:
         for part in parts:
@@ -236,8 +239,17 @@ class Conversation(Generic[R]):
 
     def _answered(self, call: str, outcome: str) -> None:
         if (name := self._called.pop(call, None)) is not None:
-            self._watch(ToolReturned(name, call, outcome, _is_plan(name)))
+            self._watch(ToolReturned(name, call, outcome, name in self._plan_tools.names))
 
 
-def _is_plan(tool: str) -> bool:
-    return tool.endswith(_PLAN_TOOLS)
+@dataclass(kw_only=True)
+class _PlanTools(AbstractCapability[Any]):
+    """Learns what the plan's own tools are called."""
+
+    names: set[str] = field(default_factory=set[str])
+    id: str | None = 'planctl_plan_tools'
+
+    async def prepare_tools(self, ctx: RunContext[Any], tool_defs: list[ToolDefinition]) -> list[ToolDefinition]:
+        """Change nothing."""
+        self.names.update(tool.name for tool in tool_defs if plan_tool(tool) is not None)
+        return tool_defs

@@ -11,7 +11,6 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.settings import ModelSettings
-from pydantic_ai.tools import ToolDefinition
 
 from planctl.agent.adoption import DraftStore, Mode
 from planctl.agent.at_once import AtOnce
@@ -23,7 +22,7 @@ from planctl.agent.models import in_words
 from planctl.agent.planner import mode_of
 from planctl.agent.roles import Role, executor_role, planner_role, worker_role
 from planctl.agent.spec import LoadedAgent
-from planctl.agent.toolset import TOOL_NAME
+from planctl.agent.toolset import plan_tool
 from planctl.change import Change
 from planctl.errors import NotFound, PlanctlError, SpecError
 from planctl.plan import Plan
@@ -135,15 +134,11 @@ async def _offer(name: str, loaded: LoadedAgent, model: Model, role: Role, instr
         name,
         loaded.label,
         model.model_name,
-        [tool.name for tool in offered.function_tools if _is_plan(tool)],
-        [tool.name for tool in offered.function_tools if not _is_plan(tool)],
+        [tool.name for tool in offered.function_tools if plan_tool(tool) is not None],
+        [tool.name for tool in offered.function_tools if plan_tool(tool) is None],
         [tool.kind for tool in offered.native_tools],
         role.left_out,
     )
-
-
-def _is_plan(tool: ToolDefinition) -> bool:
-    return TOOL_NAME in (tool.metadata or {})
 
 
 class _Asked(Exception):

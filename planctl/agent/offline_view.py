@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.tools import ToolDefinition
 
-from planctl.agent.toolset import TOOL_NAME
+from planctl.agent.toolset import plan_tool
 from planctl.reminder import CLOSING, OPENING
 from planctl.text import MARKS
 
@@ -117,9 +117,8 @@ class Tools:
         plan: dict[str, ToolDefinition] = {}
         shell: str | None = None
         for tool in definitions:
-            name = (tool.metadata or {}).get(TOOL_NAME)
-            if name is not None:
-                plan.setdefault(str(name), tool)
+            if (name := plan_tool(tool)) is not None:
+                plan.setdefault(name, tool)
             elif tool.name == SHELL or tool.name.endswith(f'_{SHELL}'):
                 shell = shell or tool.name
         return cls(plan, shell)

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from planctl import rules
-from planctl.agent.toolset import TOOL_NAME
+from planctl.agent.toolset import plan_tool
 from planctl.change import Change, StepChange
 from planctl.errors import Refused
 from planctl.operations import Renew
@@ -88,6 +88,6 @@ class OwnStep(AbstractCapability[Any]):
     ) -> Any:
         """Let a call through, unless it names another step."""
         named = str(args.get('task_id', self.step_id)).strip()
-        if (tool_def.metadata or {}).get(TOOL_NAME) == 'update_task_status' and named != self.step_id:
+        if plan_tool(tool_def) == 'update_task_status' and named != self.step_id:
             raise ToolFailed(f'Step {self.step_id} is yours to move; step {named} is for others.')
         return await handler(args)

@@ -16,7 +16,7 @@ from planctl.agent.mode import offered_tools
 from planctl.agent.own_step import OwnStep
 from planctl.agent.spec import LoadedAgent
 from planctl.agent.surroundings import leaves_of, places
-from planctl.agent.toolset import TOOL_NAME
+from planctl.agent.toolset import plan_tool
 from planctl.errors import SpecError
 from planctl.stores.base import BaseStore
 
@@ -164,10 +164,10 @@ class ReadingOnly(AbstractCapability[Any]):
         """Keep the tools that only read, and those that write a plan."""
         kept: list[ToolDefinition] = []
         for tool in tool_defs:
-            plan_tool = (tool.metadata or {}).get(TOOL_NAME)
-            if plan_tool in WORKING_TOOLS:
+            name = plan_tool(tool)
+            if name in WORKING_TOOLS:
                 continue
-            if plan_tool is not None or _reads(tool):
+            if name is not None or _reads(tool):
                 kept.append(tool)
             else:
                 self.left_out[tool.name] = None

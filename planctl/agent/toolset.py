@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from planctl.agent.capability import Planning
 
 TOOL_NAME = 'planctl_tool'
-"""The key of a tool's metadata under which it says which plan tool it is, whatever a wrapper calls it."""
+"""The key of a tool's metadata under which it says which plan tool it is; see `plan_tool`."""
 
 READING = {'read_plan': 'tree', 'get_available_tasks': 'available'}
 
@@ -206,11 +206,16 @@ async def _unused(ctx: RunContext[Any], **arguments: Any) -> str:
     raise AssertionError('plan tools are called through their toolset')
 
 
+def plan_tool(tool: ToolDefinition) -> str | None:
+    """Return which plan tool a definition is of, whatever a wrapper calls it; `None` for any other tool."""
+    return cast('str | None', (tool.metadata or {}).get(TOOL_NAME))
+
+
 def names_of(tool_defs: Sequence[ToolDefinition], capability_id: str | None) -> dict[str, str]:
     """Return what the model calls each plan tool of this capability, from the definitions of a request."""
     names: dict[str, str] = {}
     for tool in tool_defs:
-        name = cast(str | None, (tool.metadata or {}).get(TOOL_NAME))
+        name = plan_tool(tool)
         if name is not None and tool.capability_id == capability_id:
             names[name] = tool.name
     return {name: names[name] for name in (*prompts.CORE_TOOLS, *prompts.SUBTASK_TOOLS) if name in names}

@@ -80,13 +80,15 @@ async def test_every_event_is_one_object_in_order() -> None:
         return where
 
     executor = Scripted(
-        [*moving('completed', '1'), ('look', {'where': 'there'})],
+        [*moving('completed', '1'), ('board_add_task', {'where': 'there'})],
         [('launch', {'where': 'x'})],
         moving('completed', '2'),
         'ok',
     )
     planner = Scripted(writing('a', 'b'), 'brief')
-    agent = Agent(executor.model, tools=[look, Tool(look, name='launch', requires_approval=True)])
+    agent = Agent(
+        executor.model, tools=[Tool(look, name='board_add_task'), Tool(look, name='launch', requires_approval=True)]
+    )
     result = await running(
         InMemoryPlanStore(),
         executor,
@@ -105,13 +107,15 @@ async def test_every_event_is_one_object_in_order() -> None:
     assert {'phase', 'request', 'answer', 'tool_call', 'tool_result', 'approval', 'context', 'plan', 'say'} <= {*kinds}
     assert (kinds.count('phase'), kinds[-1], kinds.count('result')) == (2, 'result', 1)
     assert {line['at'] for line in lines} == {12.346}
-    of_look = [line for line in lines if line.get('name') == 'look']
+    of_look = [line for line in lines if line.get('name') == 'board_add_task']
     assert [line['event'] for line in of_look] == ['tool_call', 'tool_result']
     assert (of_look[0]['arguments'], of_look[0]['is_plan'], of_look[1]['outcome']) == (
         '{"where":"there"}',
         False,
         'success',
     )
+    of_the_plan = {line['name'] for line in lines if line.get('is_plan')}
+    assert of_the_plan == {'write_plan', 'update_task_status'}
     assert [line['outcome'] for line in lines if line['event'] == 'tool_result' and line['name'] == 'launch'] == [
         'denied'
     ]
