@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from planctl.change import Change, Remark, StepChange, difference
 from planctl.errors import DamagedStore
-from planctl.plan import STATUSES, Plan, Progress, Step, next_id_after, progress
+from planctl.plan import STATUSES, Plan, Progress, Step, next_id_after
 
 OTHER = 'other'
 """The actor of what another program wrote without planctl."""
@@ -280,7 +280,7 @@ def foreign(known: Plan, steps: Sequence[Step]) -> Change | None:
         revision=known.revision + 1,
         next_id=next_id_after(known.next_id, (step.id for step in steps)),
     )
-    return Change(known, after, changes, progress=progress(steps))
+    return Change(known, after, changes, progress=after.progress)
 
 
 def ids_of(changes: Iterable[StepChange]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from planctl.plan import Plan, Step, TaskStatus, progress
+from planctl.plan import Plan, Step, TaskStatus
 from planctl.sanitize import clean, clean_block, shown
 from planctl.text import MARKS, progress_line
 
@@ -100,7 +100,7 @@ def render_markdown(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
         blocks.append(STEPS)
     if lines:
         blocks.append('\n'.join(lines))
-    blocks.append(progress_line(progress(plan.steps)))
+    blocks.append(progress_line(plan.progress))
     return '\n\n'.join(blocks)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from planctl.plan import Plan, Progress, Step, TaskStatus, progress
+from planctl.plan import Plan, Progress, Step, TaskStatus
 from planctl.sanitize import shown, shown_block
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def step_line(plan: Plan, step: Step, depth: int = 0, marks: Mapping[TaskStatus,
 def render_tree(plan: Plan) -> str:
     """Return the whole plan as an indented checklist with a last line of progress; an empty plan is that line."""
     lines = [step_line(plan, step, depth) for depth, step in tree_order(plan.steps)]
-    return '\n'.join([*lines, progress_line(progress(plan.steps))])
+    return '\n'.join([*lines, progress_line(plan.progress)])
 
 
 def render_plan_text(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
@@ -137,7 +137,7 @@ def render_plan_text(plan: Plan, rows: Iterable[tuple[int, Step]]) -> str:
         first, *more = shown_block(plan.objective).split('\n')
         lines = [f'objective: {first}', *(f'  {line}' for line in more)]
     lines.extend(step_line(plan, step, depth) for depth, step in rows)
-    return '\n'.join([*lines, progress_line(progress(plan.steps))])
+    return '\n'.join([*lines, progress_line(plan.progress)])
 
 
 def step_details(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from planctl.cli.problems import listed
-from planctl.plan import Plan, Step, progress
+from planctl.plan import Plan, Step
 from planctl.text import state_of, waits_for
 
 SCHEMA = 1
@@ -142,7 +142,7 @@ def document(
     """
     from planctl.readiness import available
 
-    counts = progress(plan.steps)
+    counts = plan.progress
     ready = {entry.step.id for entry in available(plan, actor, now)}
     return {
         'schema': SCHEMA,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checka
 
 from planctl.change import Change, difference, longest_increasing, problems_left
 from planctl.errors import DuplicateId, Unsupported
-from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, check_text, next_id_after, progress
+from planctl.plan import STATUSES, Plan, Step, TaskStatus, check_id, check_text, next_id_after
 from planctl.sanitize import clean
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def restate(plan: Plan, steps: Sequence[Step]) -> Change:
     next_id = next_id_after(plan.next_id, ids)
     after = replace(plan, steps=tuple(steps), revision=plan.revision + 1, next_id=next_id, problems=left)
     after = replace(after, removed=False) if plan.removed else after
-    return Change(plan, after, changes, progress=progress(steps))
+    return Change(plan, after, changes, progress=after.progress)
 
 
 def positions(current: Mapping[str, int], ids: Sequence[str]) -> dict[str, int]:
