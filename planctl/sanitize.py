@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 _BREAKS = re.compile('[\t\n\r]+')
 # C0, DEL, C1, the two Unicode separators that terminals and parsers take for line breaks, and lone surrogates.
@@ -37,6 +36,8 @@ def is_visible(text: str) -> bool:
     """Whether there is a character in `text` that a reader sees."""
     if text[:1].isascii() and text[:1].isalnum():  # As nearly every text begins.
         return True
+    import unicodedata  # Hardly ever needed, and every plan command would load it.
+
     return any(not _UNSEEN.match(sign) and unicodedata.category(sign) not in _UNSEEN_KINDS for sign in text)
 
 

@@ -223,7 +223,7 @@ def test_reads_leave_everything_as_it_was(folder: Path) -> None:
 
 # --- What a plan command costs ------------------------------------------------------------------------------------
 
-DEAR = {'pydantic', 'pydantic_ai', 'httpx', 'asyncpg', 'redis', 'rich', 'asyncio', 'aiosqlite', 'yaml'}
+DEAR = {'pydantic', 'pydantic_ai', 'httpx', 'asyncpg', 'redis', 'rich', 'asyncio', 'aiosqlite', 'yaml', 'unicodedata'}
 
 
 @pytest.mark.parametrize(
