@@ -25,7 +25,7 @@ from planctl.agent.watch import (
     ToolReturned,
 )
 from planctl.change import Change, StepChange, difference
-from planctl.cli.output import carried, complain
+from planctl.cli.output import carried, complain, is_terminal
 from planctl.cli.settings import Settings
 from planctl.plan import Plan, Step
 from planctl.sanitize import clean, shown
@@ -64,7 +64,7 @@ def reporter(settings: Settings) -> Generator[Reporter]:
     watching: Reporter
     if settings.quiet:
         watching = _Silent()
-    elif _is_terminal():
+    elif sys.stderr is not None and is_terminal(sys.stderr, redrawn=True):  # pyright: ignore[reportUnnecessaryComparison]
         watching = _Live()
     else:
         watching = _Plain()
@@ -72,16 +72,6 @@ def reporter(settings: Settings) -> Generator[Reporter]:
         yield watching
     finally:
         watching.close()
-
-
-def _is_terminal() -> bool:
-    import os
-
-    stream = sys.stderr
-    try:
-        return stream is not None and stream.isatty() and os.environ.get('TERM') != 'dumb'  # pyright: ignore[reportUnnecessaryComparison]
-    except ValueError:
-        return False
 
 
 class _Silent:
@@ -190,11 +180,11 @@ class _Live:
         self._stop(leaving=True)
 
     def _draw(self) -> None:
-        from rich.live import Live
+        from planctl.cli.redraw import Redrawn
 
         if self._live is None:
             # A new one each time: an old one would begin by wiping out what was written since.
-            self._live = Live(console=self._console, get_renderable=self._frame, refresh_per_second=4)
+            self._live = Redrawn(console=self._console, get_renderable=self._frame, refresh_per_second=4)
             self._live.start()
         self._live.refresh()
 

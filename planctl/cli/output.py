@@ -173,9 +173,11 @@ def is_utf8(stream: TextIO | None) -> bool:
     return stream is not None and (stream.encoding or '').lower().replace('-', '').replace('_', '') == 'utf8'
 
 
-def is_terminal() -> bool:
-    """Whether a person looks at stdout."""
-    stream = sys.stdout
+def is_terminal(stream: TextIO | None = None, *, redrawn: bool = False) -> bool:
+    """Whether a person looks at the stream, by default stdout; with `redrawn`, and what is there can be replaced."""
+    stream = stream or sys.stdout
+    if redrawn and os.environ.get('TERM') in ('dumb', 'unknown'):
+        return False
     try:
         return stream is not None and stream.isatty()  # pyright: ignore[reportUnnecessaryComparison]
     except ValueError:  # It was closed in this process.

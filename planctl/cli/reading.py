@@ -90,7 +90,7 @@ def show(
         complain_of(plan)
 
     if watch:
-        in_place = how == 'text' and not settings.quiet and is_terminal()
+        in_place = how == 'text' and not settings.quiet and is_terminal(redrawn=True)
         return _watch(settings, draw, rows if in_place else None, in_detail=in_detail, check=check)
     plan = read(settings)
     draw(plan)

@@ -17,7 +17,7 @@ from typing import Any
 
 from planctl.cli import live_long
 from planctl.cli.database import file_at
-from planctl.cli.output import complain, reader_has_gone
+from planctl.cli.output import carried, complain, reader_has_gone
 from planctl.cli.settings import Settings
 from planctl.errors import DatabaseNotFound
 from planctl.locate import Place, locate
@@ -40,9 +40,11 @@ _TICK = 0.05
 
 def changes(settings: Settings) -> Iterator[Plan]:
     """Yield the plan of the session, when it is there, and again after each change; ends when nobody reads on."""
-    for plan in _looks(settings):
-        if plan is not None:
-            yield plan
+    for seen in _looks(settings):
+        if isinstance(seen, str):
+            complain(f'planctl: {seen}')
+        elif seen is not None:
+            yield seen
 
 
 def watch(
@@ -66,30 +68,36 @@ def watch(
 
 def _in_place(settings: Settings, frame: Callable[[Plan], Frame], is_over: Callable[[Plan], bool]) -> Plan | None:
     from rich.console import Console
-    from rich.live import Live
+    from rich.text import Text
+
+    from planctl.cli.redraw import Redrawn
 
     stream: Any = sys.stdout
     stream.reconfigure(errors='backslashreplace')  # What it cannot show it says in escapes.
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
-    with Live(console=console, auto_refresh=False, vertical_overflow='visible') as live:
+    with Redrawn(console=console, auto_refresh=False, vertical_overflow='visible') as live:
         current: Frame | None = None
         drawn = 0.0
-        for plan in _looks(settings):
-            if plan is not None:
-                current = frame(plan)
+        for seen in _looks(settings):
+            if isinstance(seen, str):
+                current = None
+                live.update(Text(carried(f'planctl: {seen}', console.encoding), 'dim'), refresh=True)
+                continue
+            if seen is not None:
+                current = frame(seen)
             elif current is None or time.monotonic() - drawn < 1:
                 continue
             # Also when nothing changed: how long a step has been under way did, and maybe the size of the terminal.
-            over = plan is not None and is_over(plan)
+            over = seen is not None and is_over(seen)
             live.update(replace(current, whole=over), refresh=True)
             drawn = time.monotonic()
             if over:
-                return plan
+                return seen
     return None
 
 
-def _looks(settings: Settings) -> Iterator[Plan | None]:
-    """Yield the plan when it changed, else `None`, every now and then."""
+def _looks(settings: Settings) -> Iterator[Plan | str | None]:
+    """Yield the plan when it changed, what to say when there is none any more, else `None`, every now and then."""
     session = check_session(settings.session_name)
     live_long()
     before: Plan | None = None
@@ -101,11 +109,9 @@ def _looks(settings: Settings) -> Iterator[Plan | None]:
             if plan is not None and (plan.removed or (plan.revision == 0 and not plan.steps)):
                 plan = None
             if plan is None:
-                if not missing:
-                    named = f'session {shown(repr(session))}'
-                    complain(f'planctl: waiting for {named}' if before is None else f'planctl: {named} is gone')
+                named = f'session {shown(repr(session))}'
+                yield None if missing else f'waiting for {named}' if before is None else f'{named} is gone'
                 missing, before = True, None
-                yield None
             elif before is None or _visible(plan) != _visible(before):
                 missing, before = False, plan
                 yield plan

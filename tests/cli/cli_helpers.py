@@ -110,6 +110,13 @@ class Terminal:
         self.written += found.decode('utf-8', 'replace')
         return found.decode('utf-8', 'replace').replace('\r\n', '\n')
 
+    def resize(self, columns: int, rows: int = 24) -> None:
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+
     def type(self, text: str) -> None:
         os.write(self._controller, text.encode())
 

@@ -65,6 +65,53 @@ def test_a_plan_is_redrawn_in_place(folder: Path) -> None:
     assert 'Traceback' not in terminal.written
 
 
+def test_a_terminal_that_became_narrower_shows_nothing_twice(folder: Path) -> None:
+    fill(folder / 'plan.db', 'A step with a text that fits in sixty columns', 'Short')
+    terminal = Terminal(folder, 60, 'show', '--watch')
+    before = screen(terminal.until('Short  \x1b[2mpending\x1b[0m'))
+    terminal.resize(25)
+    after = terminal.until('Short  \x1b[2mpending\x1b[0m')
+    terminal.type('\x03')
+    terminal.end()
+    # What the terminal makes of the lines that no longer fit, before anything is drawn.
+    wrapped = [line[at : at + 25] for line in before for at in range(0, max(1, len(line)), 25)]
+    assert len(wrapped) == len(before) + 3
+    assert screen('\n'.join(wrapped) + after)[:7] == [
+        '░░░░░░░░  0 of 2 resolved',
+        '',
+        '○ 1  A step with a text',
+        '     that fits in sixty',
+        '     columns  pending',
+        '○ 2  Short  pending',
+        '',
+    ]
+
+
+def test_a_session_that_is_gone_is_not_shown_and_comes_back_without_a_trace(folder: Path) -> None:
+    fill(folder / 'plan.db', 'one', 'two')
+    terminal = Terminal(folder, 60, 'show', '--watch', '--check')
+    drawn = terminal.until('two  \x1b[2mpending\x1b[0m')
+    os.rename(folder / 'plan.db', folder / 'aside')
+    drawn += terminal.until("session 'default' is gone\x1b[0m")
+    assert screen(drawn)[0] == "planctl: session 'default' is gone"
+    assert 'two' not in ''.join(screen(drawn))
+    os.rename(folder / 'aside', folder / 'plan.db')
+    drawn += terminal.until('two  \x1b[2mpending\x1b[0m')
+    assert 'gone' not in ''.join(screen(drawn))
+    store(folder / 'plan.db', SetStatus('1', DONE), SetStatus('2', DONE))
+    assert terminal.end() == 0
+
+
+def test_where_nothing_can_be_redrawn_the_plan_is_printed_again(folder: Path) -> None:
+    fill(folder / 'plan.db', 'one')
+    terminal = Terminal(folder, 60, 'show', '--watch', '--check', TERM='dumb')
+    terminal.until('one', 'pending')
+    store(folder / 'plan.db', SetStatus('1', DONE))
+    assert terminal.end() == 0
+    assert '\x1b' not in terminal.written
+    assert terminal.written.count('1  one') == 2
+
+
 @pytest.mark.parametrize(('status', 'ends'), [(TaskStatus.completed, 0), (TaskStatus.cancelled, 6)])
 def test_it_waits_for_a_session_and_ends_when_every_step_is_resolved(
     folder: Path, status: TaskStatus, ends: int
