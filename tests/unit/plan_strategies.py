@@ -4,23 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from planctl.operations import (
-    Add,
-    Claim,
-    Depend,
-    Describe,
-    Draft,
-    Edit,
-    Move,
-    Note,
-    Operation,
-    Release,
-    Remove,
-    Renew,
-    Replace,
-    SetStatus,
-    Undepend,
-)
+from planctl import operations as ops
 from planctl.plan import TaskStatus
 
 IDS = st.sampled_from(['1', '2', '3', '4', '5', 'a', 'b'])
@@ -42,11 +26,11 @@ def operations(
     texts: st.SearchStrategy[str] = TEXTS,
     statuses: st.SearchStrategy[TaskStatus] = STATUSES,
     owners: st.SearchStrategy[str] = OWNERS,
-) -> st.SearchStrategy[Operation]:
+) -> st.SearchStrategy[ops.Operation]:
     """Return any operation on steps that have these."""
     an_id, a_text = st.none() | ids, st.none() | texts
     drafts = st.builds(
-        Draft,
+        ops.Draft,
         content=texts,
         id=an_id,
         status=st.none() | statuses,
@@ -56,7 +40,7 @@ def operations(
     )
     return st.one_of(
         st.builds(
-            Add,
+            ops.Add,
             content=texts,
             id=an_id,
             status=st.just(TaskStatus.pending) | statuses,
@@ -65,21 +49,21 @@ def operations(
             before=an_id,
             note=st.just('') | texts,
         ),
-        st.builds(Add, content=texts),
-        st.builds(SetStatus, id=ids, status=statuses, cascade=st.booleans(), note=a_text),
-        st.builds(Edit, id=ids, content=a_text, active_form=a_text),
-        st.builds(Depend, id=ids, on=ids),
-        st.builds(Undepend, id=ids, on=ids),
-        st.builds(Remove, id=ids, cascade=st.booleans()),
-        st.builds(Move, id=ids, under=an_id, top=st.booleans(), before=an_id),
-        st.builds(Move, id=ids, after=ids),
-        st.builds(Claim, owner=owners, seconds=SECONDS, id=an_id, scope=SCOPES),
-        st.builds(Renew, owner=owners, seconds=SECONDS, id=ids, scope=SCOPES),
-        st.builds(Release, owner=owners, id=an_id, scope=SCOPES, note=texts),
-        st.builds(Note, id=ids, note=texts),
-        st.builds(Describe, objective=a_text, brief=a_text),
+        st.builds(ops.Add, content=texts),
+        st.builds(ops.SetStatus, id=ids, status=statuses, cascade=st.booleans(), note=a_text),
+        st.builds(ops.Edit, id=ids, content=a_text, active_form=a_text),
+        st.builds(ops.Depend, id=ids, on=ids),
+        st.builds(ops.Undepend, id=ids, on=ids),
+        st.builds(ops.Remove, id=ids, cascade=st.booleans()),
+        st.builds(ops.Move, id=ids, under=an_id, top=st.booleans(), before=an_id),
+        st.builds(ops.Move, id=ids, after=ids),
+        st.builds(ops.Claim, owner=owners, seconds=SECONDS, id=an_id, scope=SCOPES),
+        st.builds(ops.Renew, owner=owners, seconds=SECONDS, id=ids, scope=SCOPES),
+        st.builds(ops.Release, owner=owners, id=an_id, scope=SCOPES, note=texts),
+        st.builds(ops.Note, id=ids, note=texts),
+        st.builds(ops.Describe, objective=a_text, brief=a_text),
         st.builds(
-            Replace,
+            ops.Replace,
             items=st.lists(drafts, max_size=5).map(tuple),
             base=st.none() | st.lists(st.tuples(ids, st.just('')), max_size=4).map(tuple),
             plain=st.booleans(),
