@@ -13,7 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, SystemPromptPart, U
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from planctl.reminder import CLOSING, OPENING
+from planctl.agent.tail import reminder_in
 from planctl.sanitize import shown
 
 _SECRET_NAME = re.compile(r'KEY|TOKEN|SECRET|PASS|_PWD|_PAT$|CREDENTIAL|AUTH', re.IGNORECASE)
@@ -80,12 +80,10 @@ def essence(
         if not isinstance(message, ModelRequest):
             continue
         for part in message.parts:
-            if isinstance(part, UserPromptPart):
-                texts = _texts(part)
-                if OPENING in texts:
-                    plan = texts[texts.index(OPENING) + 1].removesuffix(CLOSING).strip('\n').split('\n')
-                else:
-                    prompts.extend(texts)
+            if (reminder := reminder_in(part)) is not None:
+                plan = reminder.split('\n')
+            elif isinstance(part, UserPromptPart):
+                prompts.extend(_texts(part))
             elif isinstance(part, SystemPromptPart):
                 prompts.append(part.content)
     if step_id is not None:

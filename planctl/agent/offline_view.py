@@ -13,12 +13,11 @@ from pydantic_ai.messages import (
     ModelResponse,
     ToolCallPart,
     ToolReturnPart,
-    UserPromptPart,
 )
 from pydantic_ai.tools import ToolDefinition
 
+from planctl.agent.tail import reminder_in
 from planctl.agent.toolset import plan_tool
-from planctl.reminder import CLOSING, OPENING
 from planctl.text import MARKS
 
 SHELL = 'run_command'
@@ -50,12 +49,8 @@ def plan_view(messages: Sequence[ModelMessage]) -> list[Line]:
     last = messages[-1] if messages else None
     if not isinstance(last, ModelRequest):
         return []
-    for part in reversed(last.parts):
-        if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
-            texts = [content for content in part.content if isinstance(content, str)]
-            if OPENING in texts:
-                return lines_of(texts[texts.index(OPENING) + 1].removesuffix(CLOSING))
-    return []
+    reminders = (text for part in last.parts if (text := reminder_in(part)) is not None)
+    return lines_of(next(reminders, ''))
 
 
 def lines_of(text: str) -> list[Line]:

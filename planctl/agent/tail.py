@@ -21,7 +21,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.settings import ModelSettings
 
 from planctl.agent.prices import behind
-from planctl.reminder import OPENING
+from planctl.reminder import CLOSING, OPENING
 
 if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
@@ -88,6 +88,17 @@ def with_reminder(
         # A prompt of points alone: they stand behind nothing, and providers refuse such a request.
         parts = [part for part in parts if not isinstance(part, UserPromptPart)]
     return [*messages[:-1], replace(last, parts=[*parts, UserPromptPart(content=content), *behind])], has_point
+
+
+def reminder_in(part: ModelRequestPart) -> str | None:
+    """Return the text of the reminder that a part of a request is, without its tags; `None` for any other part."""
+    if not isinstance(part, UserPromptPart) or isinstance(part.content, str):
+        return None
+    match [said for said in part.content if not isinstance(said, CachePoint)]:
+        case [opening, str(text)] if opening == OPENING:
+            return text.removesuffix(CLOSING)
+        case _:
+            return None
 
 
 def _end_of_lasting(last: ModelRequest, history: Sequence[ModelMessage]) -> int:
