@@ -10,7 +10,7 @@ from planctl.errors import InputError, LostClaim, OpenChildren, SessionHeld
 from planctl.judgement import Judgement, listed
 from planctl.operations import Claim, Release, Renew
 from planctl.plan import Plan, Step, TaskStatus
-from planctl.readiness import available, held, none_available
+from planctl.readiness import available, held, none_available, require_free
 from planctl.sanitize import clean
 from planctl.settling import settling
 
@@ -65,8 +65,7 @@ def _claim_step(judgement: Judgement, operation: Claim) -> None:
         step = work.step(_next(judgement, owner, operation.but))
     else:
         step = work.step(operation.id)
-        if held(step, now) and step.owner != owner:
-            raise LostClaim(f'step {step.id} is held by {step.owner}', ids=[step.id])
+        require_free(step, owner, now)
     judgement.move(step, TaskStatus.in_progress)
     taken = work.step(step.id)
     started_at = now if taken.started_at is None else taken.started_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from planctl.errors import NoneAvailable
+from planctl.errors import LostClaim, NoneAvailable
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.working import Working
 
@@ -23,6 +23,12 @@ class Ready:
 def held(step: Step, now: float) -> bool:
     """Whether a lease on the step runs at `now`, in seconds since the epoch."""
     return step.owner is not None and step.lease is not None and step.lease > now
+
+
+def require_free(step: Step, actor: str, now: float) -> None:
+    """Raise `LostClaim` when another owner's lease on the step runs at `now`."""
+    if _held_by_another(step, actor, now):
+        raise LostClaim(f'step {step.id} is held by {step.owner}', ids=[step.id])
 
 
 def available(plan: Plan, actor: str | None, now: float) -> tuple[Ready, ...]:

@@ -41,6 +41,7 @@ from planctl.operations import (
     Undepend,
 )
 from planctl.plan import Plan, Step, TaskStatus, check_id, check_moments, check_text
+from planctl.readiness import require_free
 from planctl.sanitize import clean, clean_block
 from planctl.settling import settle as settle
 from planctl.settling import settling
@@ -160,6 +161,10 @@ def _add(judgement: Judgement, add: Add) -> None:
 def _set_status(judgement: Judgement, operation: SetStatus) -> None:
     work, status = judgement.work, operation.status
     step = work.step(operation.id)
+    if status is IN_PROGRESS and step.lease is not None and step.owner != judgement.actor:
+        require_free(step, judgement.actor, judgement.now)
+        # The time of whoever had it is over: it is started anew.
+        work.put(replace(step, owner=judgement.actor, lease=None, started_at=judgement.now))
     if operation.cascade:
         # What another operation of the transaction says of a step counts more than a cascade, whichever comes first.
         if status.resolved:

@@ -27,6 +27,7 @@ _HINTS: Mapping[tuple[str, str | None], str] = {
     ('open_children', None): 'to see them: {planctl} show {first} --tree',
     ('has_children', None): 'to see them: {planctl} show {first} --tree',
     ('open_prerequisite', None): 'what can be started: {planctl} next',
+    ('lost_claim', None): 'what can be started: {planctl} next',
     ('resolved_parent', 'start'): 'to open that as well: {planctl} reopen {first} --cascade',
     ('resolved_parent', 'block'): 'to open that as well: {planctl} reopen {first} --cascade',
     ('resolved_parent', 'reopen'): 'to open that as well: {planctl} reopen {first} --cascade',

@@ -244,7 +244,10 @@ def test_a_claimed_step_is_given_to_nobody_else(chain: Cli) -> None:
     assert document['changed'] == ['5', '6']
     assert all(item['lease'] > item['started_at'] for item in document['items'])
     assert chain('next', '--claim', '--actor', 'eve').status == 3
-    assert chain.ok('start', '1', '--actor', 'eve').out == '1 is in progress already, taken by ada\n'
+    refused = chain('start', '1', '--actor', 'eve')
+    assert (refused.status, refused.out) == (4, '')
+    assert refused.err == 'planctl: step 1 is held by ada (what can be started: planctl next)\n'
+    assert chain.ok('start', '1', '--actor', 'ada').out == '1 is in progress already, taken by ada\n'
     assert chain.ok('start', '4', '--actor', 'ada').out
     assert chain.ok('next', '--actor', 'eve').out == '[~] 4 Four (after its subtasks) (taken by ada)\n'
     assert chain.ok('next', '--actor', 'ada').out == '[~] 1 One\n'

@@ -21,7 +21,7 @@ ANSWERS = [
     ['next', '--claim'],
     ['add', 'x'],
     ['edit', '1', '--content', 'y'],
-    ['start', '2'],
+    ['start', '3'],
     ['done', '2'],
     ['cancel', '2'],
     ['block', '2', '-m', 'why'],

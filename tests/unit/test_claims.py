@@ -19,7 +19,7 @@ from planctl.errors import (
     SessionHeld,
     StepNotFound,
 )
-from planctl.operations import Add, Claim, Release, Renew, Restore
+from planctl.operations import Add, Claim, Edit, Release, Renew, Restore
 from planctl.plan import Plan, TaskStatus
 from planctl.stores.memory import InMemoryPlanStore
 
@@ -75,6 +75,23 @@ def test_a_step_whose_lease_has_ended_goes_to_the_next_and_the_late_owner_finds_
     with pytest.raises(LostClaim):
         do(second.after, Renew('w1', 60, 'a'), to('done', 'a'), actor='w1', now=NOW + 61)
     assert not do(second.after, Release('w1', 'a'), now=NOW + 61).changed
+
+
+def test_who_starts_a_step_takes_it_from_nobody_whose_lease_runs() -> None:
+    stored = do(plan(step('a'), step('b')), claim('w1')).after
+    with pytest.raises(LostClaim) as caught:
+        do(stored, to('start', 'b'), to('start', 'a'), actor='w2', now=NOW + 59)
+    assert caught.value.ids == ('a',)
+    assert not do(stored, to('start', 'a'), actor='w1').changed
+    taken = do(stored, to('start', 'a'), actor='w2', now=NOW + 60)
+    assert held_by(taken.after, 'a') == ('in_progress', 'w2', None, NOW + 60)
+    with pytest.raises(LostClaim):
+        do(taken.after, Renew('w1', 60, 'a'), now=NOW + 61)
+    # Nothing else is refused: whoever sees that it is done may say so.
+    assert do(stored, Edit('a', content='A'), to('done', 'a'), actor='w2').after.step('a').status.value == 'completed'
+    # Without a claim it is a state that holds already.
+    started = do(plan(step('a')), to('start', 'a'), actor='ann').after
+    assert not do(started, to('start', 'a'), actor='w2', now=NOW + 1e6).changed
 
 
 def test_completing_a_step_and_taking_the_next_is_one_act() -> None:
