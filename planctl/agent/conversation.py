@@ -34,7 +34,7 @@ from planctl.agent.watch import Answered, Requested, ToolCalled, ToolReturned, W
 from planctl.errors import ModelError, PlanctlError, ToolError
 
 RETRIES = 1_000
-"""Slips in a row that an agent may make in calling tools: what ends a run is the plan that does not move."""
+"""Slips that an agent may make, in calling tools or by answering nothing: a plan that does not move ends a run."""
 
 _ARGUMENTS = 200
 _TICK = 0.05
@@ -81,6 +81,28 @@ class ContextLost(ModelError):
         """Seconds to wait before that, where it is the provider's fault; `None` where nothing passes by waiting."""
 
 
+class FreshStarts:
+    """Decides whether a context that was lost is worth another one.
+
+    A fresh one that came to nothing is not helped by another, unless the provider was to blame.
+    """
+
+    def __init__(self, retries: int) -> None:
+        self._retries = retries
+        self._in_vain = 0
+
+    def went_well(self) -> None:
+        """Begin to count anew."""
+        self._in_vain = 0
+
+    async def after(self, error: ContextLost, *, fresh: bool) -> None:
+        """Wait before the next start, or raise the error; `fresh` is whether the lost context had just begun."""
+        self._in_vain = self._in_vain + 1 if fresh and error.requests < 2 else 0
+        if self._in_vain > (self._retries if error.pause is not None else 0):
+            raise error
+        await asyncio.sleep(error.pause or 0)
+
+
 class Conversation(Generic[R]):
     """Calls of one agent in one phase, which share what they use; several that share a phase are given one `usage`.
 
@@ -119,7 +141,7 @@ class Conversation(Generic[R]):
             'instructions': instructions,
             'usage_limits': UsageLimits(request_limit=None),
             'usage': self._usage,
-            'retries': {'tools': RETRIES},
+            'retries': RETRIES,
             'infer_name': False,
         }
         if output_type is not None:

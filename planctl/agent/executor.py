@@ -11,7 +11,7 @@ from typing import Self
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
-from planctl.agent.conversation import ContextLost, Conversation, LimitReached, Turn
+from planctl.agent.conversation import ContextLost, Conversation, FreshStarts, LimitReached, Turn
 from planctl.agent.handover import EXECUTOR, executor_prompt, nudge
 from planctl.agent.job import End, Halt, Job, Pace
 from planctl.agent.outcome import StopReason, settled
@@ -178,20 +178,16 @@ async def _work(job: Job, model: Model, plan: Plan, store: BaseStore, begun: Cal
         if (reason := settled(plan, job.executor, time.time())) is not None:
             return End(reason, describe_end(reason, plan))
     prompt, history = first_prompt(plan), _NOTHING
-    nudges = in_vain = 0
+    nudges, starts = 0, FreshStarts(limits.retries)
     while True:
         resolved = plan.progress.resolved
         try:
             turn = await talk.ask(prompt, history)
         except ContextLost as error:
-            # A fresh context that came to nothing is not helped by another one, unless the provider was to blame.
-            in_vain = in_vain + 1 if not history and error.requests < 2 else 0
-            if in_vain > (limits.retries if error.pause is not None else 0):
-                raise
-            await asyncio.sleep(error.pause or 0)
+            await starts.after(error, fresh=not history)
             turn = Turn([], stop=afresh.because(error.why))
         else:
-            in_vain = 0
+            starts.went_well()
         plan = await job.read()
         if isinstance(turn.stop, _Afresh) and not (begun() and plan.progress.finished):
             phase.contexts += 1

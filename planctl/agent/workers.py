@@ -15,7 +15,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 from pydantic_ai.usage import RunUsage
 
-from planctl.agent.conversation import ContextLost, Conversation, LimitReached
+from planctl.agent.conversation import ContextLost, Conversation, FreshStarts, LimitReached
 from planctl.agent.executor import broken_off, describe_end, left
 from planctl.agent.handover import WORKER, worker_nudge, worker_prompt
 from planctl.agent.job import End, Halt, Job, Pace
@@ -256,18 +256,16 @@ class _Crew:
         )
         self._phase.contexts += 1
         prompt, history = worker_prompt(plan, step), _NOTHING
-        nudges = in_vain = 0
+        nudges, starts = 0, FreshStarts(job.wanted.executor.retries)
         while True:
             try:
                 turn = await talk.ask(prompt, history)
             except ContextLost as error:
-                in_vain = in_vain + 1 if not history and error.requests < 2 else 0
-                if in_vain > (job.wanted.executor.retries if error.pause is not None else 0):
-                    raise
-                await asyncio.sleep(error.pause or 0)
+                await starts.after(error, fresh=not history)
                 self._phase.contexts += 1
                 prompt, history = worker_prompt(await job.read(), step), _NOTHING
                 continue
+            starts.went_well()
             if isinstance(turn.stop, Halt):
                 halt = turn.stop
                 self._stop(End(halt.reason, f'{halt.message}; {left(await job.read())}', limit=halt.limit))
