@@ -73,6 +73,14 @@ async def test_one_that_calls_tools_that_there_are_not_stalls_and_does_not_crash
     assert result.stop_reason is StopReason.stalled
 
 
+async def test_answers_that_say_nothing_cost_a_request_and_never_the_run() -> None:
+    script = Scripted('', '', moving('completed', '1'), '', '', moving('completed', '2', '3'), '', 'done')
+    result = await running(await three_steps(), script)
+    assert (result.stop_reason, result.output, len(script.asked)) == (StopReason.finished, 'done', 8)
+    silent = await running(await three_steps(), Scripted(''), max_idle=5)
+    assert (silent.stop_reason, silent.phases[0].requests) == (StopReason.stalled, 5)
+
+
 async def test_one_that_blocks_what_is_left_waits() -> None:
     script = Scripted(moving('completed', '1'), moving('blocked', '2', '3', note='no key'), 'cannot')
     result = await running(await three_steps(), script)
