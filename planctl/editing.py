@@ -12,15 +12,19 @@ from planctl.operations import Describe, Draft, Note, Operation, Replace
 from planctl.plan import Plan, Step, next_id_after
 from planctl.text import MARKS, WORDS, tree_order
 
-HELP = (
-    '<!--\n'
-    'One step a line. What stands in back-ticks is its id: a line without one is a new step, a line that is gone is\n'
-    f'removed. {", ".join(f"{mark} is {WORDS[status]}" for status, mark in MARKS.items())}.\n'
-    'Steps below another, further to the right, are its subtasks. Behind the text: (depends on: 1, 2), then\n'
-    '(active form: the text while it is in progress), then a dash — and a note. Save to change the plan; leave the\n'
-    'text as it is to change nothing.\n'
-    '-->\n\n'
-)
+HELP = f"""\
+<!--
+One step a line. In back-ticks is its id: a line without one is a new step, a
+line that is gone is removed. Leave the text as it is to change nothing.
+
+{'  '.join(f'{mark} {WORDS[status]}' for status, mark in MARKS.items())}
+
+Steps further to the right are subtasks of the one above them. Behind the text,
+in this order: (depends on: 1, 2) (active form: the text while it is in
+progress) — and a note behind a dash.
+-->
+
+"""
 """What an editor shows above a plan."""
 
 

@@ -45,6 +45,7 @@ def changed(old: str, new: str, *, root: str | None = None, plan: Plan = PLAN) -
 def test_what_is_shown() -> None:
     text = sheet(PLAN).text
     assert text.startswith('<!--\n')
+    assert max(map(len, text.partition('-->')[0].splitlines())) < 80
     assert text.partition('-->\n\n')[2] == (
         '# Ship it\n\n<!-- planctl: brief -->\n\nMind the tests.\n\n<!-- planctl: steps -->\n\n'
         '- [x] `1` Build — green\n'
