@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
+from planctl.text import counted
+
 LimitName: TypeAlias = Literal['max_requests', 'max_tokens', 'max_cost', 'timeout', 'agent']
 """What ended a run: an option, or a limit that the agent brings with it."""
 
@@ -29,6 +31,8 @@ class Limits:
     """Seconds from the beginning of the phase, without those in which a person is asked."""
     retries: int = RETRIES
     """How often in a row a request is made again that the provider could not serve."""
+    of_both: frozenset[LimitName] = frozenset()
+    """Which of them planning has because it has what carrying out has: options without `planner` set them."""
 
     def reached(self, *, requests: int, tokens: int, cost: Decimal | None) -> LimitName | None:
         """Return the limit that forbids another request, or `None`."""
@@ -44,14 +48,18 @@ class Limits:
         """Return what it means that a limit was reached, with the option that sets it."""
         match name:
             case 'max_requests':
-                what = f'{self.max_requests} requests'
+                what = counted(self.max_requests or 0, 'request')
             case 'max_tokens':
-                what = f'{self.max_tokens:,} tokens'
+                what = counted(self.max_tokens or 0, 'token')
             case 'max_cost':
                 what = dollars(self.max_cost or Decimal(0))
             case _:
                 what = f'{self.timeout:g} s'
-        return f'the limit of {what} was reached ({option(name, planning=planning)})'
+        return f'the limit of {what} was reached ({self.option(name, planning=planning)})'
+
+    def option(self, name: LimitName, *, planning: bool) -> str:
+        """Return the option that sets the limit of the phase."""
+        return option(name, planning=planning and name not in self.of_both)
 
 
 def option(name: LimitName, *, planning: bool) -> str:

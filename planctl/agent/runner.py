@@ -13,7 +13,6 @@ from pydantic_ai.models import Model
 from planctl.agent.executor import begins_anew, carry_out, left, prepare
 from planctl.agent.job import End, Job, Stop
 from planctl.agent.lease import session_lease
-from planctl.agent.limits import option
 from planctl.agent.outcome import Result, StopReason
 from planctl.agent.planner import approved, plan_session
 from planctl.agent.prices import require_price
@@ -133,9 +132,9 @@ async def _phases(job: Job, planner: Model | None, executor: Model | None) -> En
 
 def _require_prices(job: Job, planner: Model | None, executor: Model | None) -> None:
     if planner is not None and job.wanted.planner.max_cost is not None:
-        require_price(planner, option=option('max_cost', planning=True))
+        require_price(planner, option=job.wanted.planner.option('max_cost', planning=True))
     if executor is not None and job.wanted.executor.max_cost is not None:
-        require_price(executor, option=option('max_cost', planning=False))
+        require_price(executor, option=job.wanted.executor.option('max_cost', planning=False))
 
 
 def _result(job: Job, end: End, plan: Plan) -> Result:

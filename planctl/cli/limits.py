@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from planctl.agent.limits import RETRIES, Limits, option
+from planctl.agent.limits import RETRIES, LimitName, Limits, option
 from planctl.errors import InputError
 
 _AMOUNT = re.compile(r'\$?(\d+(?:\.\d+)?|\.\d+)')
@@ -21,14 +21,19 @@ def limits_of(
     retries: int | None,
     *,
     planning: bool = False,
+    of_both: frozenset[LimitName] = frozenset(),
 ) -> Limits:
-    """Return the limits of a phase. Raises `InputError` for an amount or a time that is none."""
+    """Return the limits of a phase; those `of_both` are set for both phases at once.
+
+    Raises `InputError` for an amount or a time that is none.
+    """
     return Limits(
         max_requests=max_requests,
         max_tokens=max_tokens,
         max_cost=None if max_cost is None else _dollars(max_cost, option('max_cost', planning=planning)),
         timeout=None if timeout is None else _seconds(timeout, option('timeout', planning=planning)),
         retries=RETRIES if retries is None else retries,
+        of_both=of_both,
     )
 
 

@@ -11,6 +11,8 @@ from planctl.cli.settings import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from planctl.agent.limits import LimitName
+
 T = TypeVar('T')
 
 EXAMPLES = {'run': 'planctl run --plan-first --model offline - < checklist.md'}
@@ -18,10 +20,10 @@ EXAMPLES = {'run': 'planctl run --plan-first --model offline - < checklist.md'}
 _FOR_BOTH = 'Limits: for planner and executor, each'
 _FOR_PLANNER = 'Limits: for the planner alone'
 _LIMITS = {
-    'max_requests': ('N', 'Requests to the model.'),
-    'max_tokens': ('N', 'Tokens, in and out.'),
-    'max_cost': ('USD', 'Cost at the known prices.'),
-    'timeout': ('TIME', 'As 90s, 15m, 2h.'),
+    'max_requests': ('N', 'How many requests to the model at most.'),
+    'max_tokens': ('N', 'How many tokens at most, in and out.'),
+    'max_cost': ('USD', 'What it costs at most, at the known prices.'),
+    'timeout': ('TIME', 'How long it takes at most, as 90s, 15m, 2h.'),
     'retries': ('N', 'How often a request is made again after 429, 5xx or no connection. Default: 5.'),
 }
 
@@ -32,7 +34,7 @@ def _limit(name: str, *, planner: bool) -> Any:
         f'--{"planner-" if planner else ""}{name.replace("_", "-")}',
         metavar=metavar,
         min=None if metavar != 'N' else 0 if name == 'retries' else 1,
-        help=text,
+        help=f'Planning alone: {text[0].lower()}{text[1:]}' if planner else text,
         rich_help_panel=_FOR_PLANNER if planner else _FOR_BOTH,
     )
 
@@ -68,11 +70,13 @@ def run_command(
     model: Annotated[str | None, _model('model', 'The model, as provider:name; `offline` needs no key.')] = None,
     planner_model: Annotated[str | None, _model('planner-model', 'Another model for planning.')] = None,
     max_nudges: Annotated[
-        int, typer.Option(min=0, help='How often an agent that stops early is told what is open.')
+        int, typer.Option(metavar='N', min=0, help='How often an agent that stops early is told what is open.')
     ] = 2,
-    max_idle: Annotated[int, typer.Option(min=1, help='Requests in a row without a change of the plan.')] = 50,
+    max_idle: Annotated[
+        int, typer.Option(metavar='N', min=1, help='How many requests in a row may leave the plan as it is.')
+    ] = 50,
     steps_per_context: Annotated[
-        int | None, typer.Option(min=1, help='Start with a fresh context after so many resolved steps.')
+        int | None, typer.Option(metavar='N', min=1, help='Start with a fresh context after so many resolved steps.')
     ] = None,
     max_requests: Annotated[int | None, _limit('max_requests', planner=False)] = None,
     max_tokens: Annotated[int | None, _limit('max_tokens', planner=False)] = None,
@@ -143,6 +147,12 @@ def run_command(
         return other if one is None else one
 
     # First what is said of both, so that a slip in it is told as one.
+    of_planner: dict[LimitName, object] = {
+        'max_requests': planner_max_requests,
+        'max_tokens': planner_max_tokens,
+        'max_cost': planner_max_cost,
+        'timeout': planner_timeout,
+    }
     for_both = limits_of(max_requests, max_tokens, max_cost, timeout, retries)
     wanted = Wanted(
         objective=given or '',
@@ -160,6 +170,7 @@ def run_command(
             first(planner_timeout, timeout),
             first(planner_retries, retries),
             planning=True,
+            of_both=frozenset(name for name, value in of_planner.items() if value is None),
         ),
         executor=for_both,
         steps_per_context=steps_per_context,

@@ -145,6 +145,10 @@ async def test_a_limit_of_the_planner_names_its_option_and_changes_nothing() -> 
     for limits, words in (
         (Limits(max_requests=2), 'the limit of 2 requests was reached (--planner-max-requests) while planning'),
         (Limits(max_tokens=50), 'the limit of 50 tokens was reached (--planner-max-tokens) while planning'),
+        (
+            Limits(max_requests=2, of_both=frozenset({'max_requests'})),
+            'the limit of 2 requests was reached (--max-requests) while planning',
+        ),
     ):
         result = await running(InMemoryPlanStore(), planner=planner, objective='X', plan_only=True, limits=limits)
         assert (result.stop_reason, result.plan.steps) == (StopReason.limit, ())
@@ -218,6 +222,21 @@ def test_words_that_make_no_limit_are_usage_errors(here: Path, capsys: Any) -> N
         err = capsys.readouterr().err
         assert (err.count('\n'), words[0] in err) == (1, True), err
     assert not (here / 'plan.db').exists()
+
+
+@pytest.mark.parametrize(
+    ('given', 'named'),
+    [
+        (['--max-requests', '1'], '--max-requests'),
+        (['--max-requests', '9', '--planner-max-requests', '1'], '--planner-max-requests'),
+    ],
+)
+def test_a_limit_that_planning_reaches_is_named_as_it_was_given(
+    here: Path, capsys: Any, given: list[str], named: str
+) -> None:
+    assert run(['run', '1. a', '--plan-first', '--model', 'offline', *given, '--json']) == 6
+    message = json.loads(capsys.readouterr().out)['message']
+    assert message.startswith(f'the limit of 1 request was reached ({named}) while planning')
 
 
 def test_the_offline_model_costs_nothing(here: Path, capsys: Any) -> None:
