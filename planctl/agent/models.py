@@ -1,8 +1,9 @@
-"""Models by name, with errors that say what is missing. Imports a provider's SDK only when its model is named."""
+"""Models by name, with errors that say what is missing, and what is behind one. Imports an SDK only when it is named."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from planctl.errors import ExtraMissing, ModelError
@@ -49,6 +50,20 @@ def model_of(name: str, *, where: str) -> Model:
         raise ModelError(
             f'{where}: {unknown[0].lower()}{unknown[1:]}', hint='a model is named provider:model, or `offline`'
         ) from error
+
+
+def behind(model: Model) -> Iterator[Model]:
+    """Yield the models that really answer, behind wrappers and fallbacks."""
+    from pydantic_ai.models.fallback import FallbackModel
+    from pydantic_ai.models.wrapper import WrapperModel
+
+    if isinstance(model, WrapperModel):
+        yield from behind(model.wrapped)
+    elif isinstance(model, FallbackModel):
+        for each in model.models:
+            yield from behind(each)
+    else:
+        yield model
 
 
 def one_line(error: BaseException) -> str:

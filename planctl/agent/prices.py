@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pydantic_ai.models import Model
-from pydantic_ai.models.fallback import FallbackModel
-from pydantic_ai.models.wrapper import WrapperModel
 
-from planctl.agent.models import OFFLINE
+from planctl.agent.models import OFFLINE, behind
 from planctl.errors import ModelError
 
 
@@ -23,17 +19,6 @@ def require_price(model: Model, *, option: str) -> None:
                 f'{option}: the price of model {each.model_name!r} is not known, so what it costs cannot be limited',
                 hint='--max-tokens and --max-requests need no price',
             )
-
-
-def behind(model: Model) -> Iterator[Model]:
-    """Yield the models that really answer, behind wrappers and fallbacks."""
-    if isinstance(model, WrapperModel):
-        yield from behind(model.wrapped)
-    elif isinstance(model, FallbackModel):
-        for each in model.models:
-            yield from behind(each)
-    else:
-        yield model
 
 
 def _has_price(model: Model) -> bool:

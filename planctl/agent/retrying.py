@@ -26,8 +26,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
 from planctl.agent.failures import ended_by
-from planctl.agent.models import in_words
-from planctl.agent.prices import behind
+from planctl.agent.models import behind, in_words
 from planctl.agent.watch import Retried
 from planctl.errors import ModelError
 from planctl.text import elapsed

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.settings import ModelSettings
 
-from planctl.agent.prices import behind
+from planctl.agent.models import behind
 from planctl.reminder import CLOSING, OPENING
 
 if TYPE_CHECKING:
