@@ -40,5 +40,6 @@ def is_full(folder: str) -> bool:
         found = statvfs(folder)
     except OSError:
         return False
-    # Some file systems do not count, and say that they have no blocks at all.
-    return found.f_blocks > 0 and found.f_bavail * found.f_frsize < _ROOM
+    # What is kept back is kept for root. Some file systems do not count, and say that they have no blocks at all.
+    free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
+    return found.f_blocks > 0 and free * found.f_frsize < _ROOM

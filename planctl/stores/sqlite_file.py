@@ -172,7 +172,7 @@ class PlanFile:
                 writer = self._writer = _Writer(connection, self._rows(connection), place, identity(self.path))
             connection = writer.connection
             patience.attempt(lambda connection=connection: connection.execute('BEGIN IMMEDIATE'))
-            if writer.file == identity(self.path):
+            if writer.file is not None and writer.file == identity(self.path):
                 # From the first lock on until it is closed, the log ahead is the same one.
                 writer.log = writer.log or identity(f'{writer.place}-wal')
                 patience.check()

@@ -239,8 +239,12 @@ def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> 
     one that is there is left as it is unless `journal` is given.
     """
     there = _inspect(path)
-    if not there and not os.path.isdir(folder := os.path.dirname(path)):
+    folder = os.path.dirname(path)
+    if not there and not os.path.isdir(folder):
         raise StorageError(f'there is no folder {folder} to put the database in')
+    if not there and is_full(folder):
+        # SQLite would make it, and leave it empty.
+        raise StorageError(f'{path} cannot be written: the disk is full')
     if there and not os.access(path, os.W_OK):
         # SQLite would open it for reading, and leave a log beside it that is of no use to anybody.
         raise StorageError(f'{path} is read-only: no permission to write to it')
@@ -249,7 +253,7 @@ def open_for_writing(path: str, journal: Journal | None, patience: Patience) -> 
     try:
         if journal is not None:
             _set_journal(connection, journal, path, patience)
-        elif fresh and not on_network(os.path.dirname(path)):
+        elif fresh and not on_network(folder):
             # Where it cannot be, SQLite says so or stays with the rollback journal, which is as good for one machine.
             with suppress(sqlite3.OperationalError):
                 patience.attempt(lambda: connection.execute('PRAGMA journal_mode = wal').fetchone())

@@ -18,6 +18,8 @@ from planctl import Plan, SqlitePlanStore, apply, read
 from planctl.core import drive, log
 from planctl.errors import DamagedStore, DatabaseNotFound, PlanctlError, StorageError
 from planctl.operations import Add, Edit, Remove
+from planctl.stores import sqlite_file, sqlite_open
+from planctl.stores.disks import is_full
 from planctl.stores.sqlite_file import PlanFile, SqliteFile
 
 BATCH = [Edit('1', 'changed'), Remove('2', cascade=True), *(Add(f'new {n}') for n in range(3))]
@@ -221,6 +223,34 @@ def test_a_plan_is_read_where_nothing_can_be_put_beside_it(told: str, path: Path
     goes_on(path)
 
 
+def test_a_first_plan_leaves_nothing_on_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_open, 'is_full', lambda folder: folder == str(tmp_path))
+    with pytest.raises(StorageError, match='cannot be written: the disk is full'):
+        drive(apply(SqliteFile(tmp_path / 'plan.db'), Add('one')))
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.skipif(not hasattr(os, 'statvfs'), reason='this system does not tell how much room there is')
+@pytest.mark.parametrize(
+    ('user', 'blocks', 'free', 'for_all', 'full'),
+    [
+        (1, 100, 90, 90, False),
+        (1, 100, 15, 15, True),
+        (1, 100, 90, 0, True),
+        (0, 100, 90, 0, False),
+        (0, 100, 15, 0, True),
+        (1, 0, 0, 0, False),
+    ],
+)
+def test_what_is_kept_back_for_root_is_no_room_for_others(
+    user: int, blocks: int, free: int, for_all: int, full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = os.statvfs_result((4096, 4096, blocks, free, for_all, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, 'statvfs', lambda folder: found)
+    monkeypatch.setattr(os, 'geteuid', lambda: user)
+    assert is_full('anywhere') is full
+
+
 # --- The file under our feet ----------------------------------------------------------------------------------
 
 
@@ -250,6 +280,22 @@ async def test_a_held_file_that_is_no_longer_at_its_path_gets_no_write(how: str,
         await apply(store, Add('goes on'))
     assert goes_on(path).steps[-1].content == 'goes on'
     assert sorted(file.name for file in tmp_path.glob('plan.db*')) == ['plan.db']
+
+
+def test_a_file_that_is_removed_while_it_is_being_opened_gets_no_write(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = sqlite_open.open_for_writing
+
+    def removed(*given: Any) -> sqlite3.Connection:
+        connection = opened(*given)
+        path.unlink()
+        return connection
+
+    monkeypatch.setattr(sqlite_file, 'open_for_writing', removed)
+    with pytest.raises(StorageError, match='was removed while it was in use'):
+        drive(apply(SqliteFile(path), Add('into nothing')))
+    assert not path.exists()
 
 
 async def test_a_file_that_was_moved_away_has_everything_that_was_stored(path: Path, tmp_path: Path) -> None:
