@@ -12,6 +12,7 @@ from pydantic_ai.models import ModelRequestContext
 from pydantic_ai.tools import RunContext, ToolDefinition
 
 from planctl.agent.capability import Planning
+from planctl.agent.guidance import guidance_for
 from planctl.agent.mode import offered_tools
 from planctl.agent.own_step import OwnStep
 from planctl.agent.spec import LoadedAgent
@@ -120,7 +121,11 @@ def _planning(loaded: LoadedAgent, store: BaseStore, actor: str, *, planner: boo
     )
     if planner:
         offered = offered_tools(subtasks=planning.enable_subtasks)
-        planning = replace(planning, tools=[name for name in offered if name not in WORKING_TOOLS])
+        tools = {name: name for name in offered if name not in WORKING_TOOLS}
+        guidance = planning.guidance
+        if guidance is None:
+            guidance = guidance_for(tools, inject=planning.inject, working=False)
+        planning = replace(planning, tools=list(tools), guidance=guidance)
     return (planning,)
 
 

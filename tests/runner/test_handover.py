@@ -66,7 +66,11 @@ async def test_the_first_request_of_the_executor_has_objective_brief_and_plan_an
     assert said.count('<plan-reminder>') == 1
     assert 'SECRET FINDING' not in repr(messages)
     assert 'You are kind.' in (info.instructions or '')
-    assert 'You plan; you carry nothing out.' in (planner.asked[0][1].instructions or '')
+    instructions = planner.asked[0][1].instructions or ''
+    assert 'You plan; you carry nothing out.' in instructions
+    assert 'first lay out the steps with `write_plan`' in instructions
+    # Whoever cannot start a step is not told to keep one in progress.
+    assert ('in_progress' in instructions, 'in_progress' in (info.instructions or '')) == (False, True)
     assert (result.plan.objective, result.plan.brief) == ('Cross the street', 'Mind the gap.')
 
 
