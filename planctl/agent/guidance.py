@@ -10,8 +10,8 @@ from planctl.agent import prompts
 def guidance_for(names: Mapping[str, str], *, inject: bool, working: bool = True) -> str:
     """Return what the instructions say of planning; `names` maps the registered tools to what they are called.
 
-    Who is not `working` on the plan is not told how. Empty without tools. Nothing in it changes during a run, so that it
-    stays in the cached prefix.
+    Who is not `working` on the plan is not told how. Empty without tools. Nothing in it changes during a run, so that
+    it stays in the cached prefix.
     """
     updating = next((names[name] for name in names if name.startswith('update_')), names.get('write_plan'))
     sentences = {
