@@ -1,4 +1,4 @@
-"""Models by name, with errors that say what is missing, and what is behind one. Imports an SDK only when it is named."""
+"""Models by name, with errors that say what is missing, and what is behind one. An SDK is imported when it is named."""
 
 from __future__ import annotations
 
