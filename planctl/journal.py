@@ -136,15 +136,13 @@ def _record(step: Step | None, change: StepChange, behind: str | None) -> dict[s
 
 
 def _dump(record: Mapping[str, Any] | None) -> str | None:
-    return None if record is None else _json(record)
-
-
-def _json(value: Mapping[str, Any]) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(',', ':'))
+    if record is None:
+        return None
+    text = json.dumps(record, ensure_ascii=False, separators=(',', ':'))
     if text.isascii() or _SURROGATES.search(text) is None:
         return text
     # What another program stored may hold half a character, which no database takes as it is.
-    return json.dumps(value, separators=(',', ':'))
+    return json.dumps(record, separators=(',', ':'))
 
 
 _SURROGATES = re.compile('[\ud800-\udfff]')
@@ -222,8 +220,11 @@ def _placed(steps: list[Step], placed: Iterable[tuple[Step, str | None]]) -> lis
 
 
 def dump_reply(change: Change) -> str:
-    """Return what has to be kept of a change so that its reply can be given again: the difference, never the plan."""
-    return _json(
+    """Return what has to be kept of a change so that its reply can be given again: the difference, never the plan.
+
+    It is JSON in ASCII, for no reader but `load_reply`.
+    """
+    return json.dumps(
         {
             'steps': [
                 {
@@ -237,7 +238,8 @@ def dump_reply(change: Change) -> str:
             ],
             'remarks': [[remark.code, *remark.ids] for remark in change.remarks],
             'progress': {f.name: getattr(change.progress, f.name) for f in fields(Progress)},
-        }
+        },
+        separators=(',', ':'),
     )
 
 
