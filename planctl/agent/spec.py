@@ -64,8 +64,11 @@ def load_agent(given: str | None, *, model: str | None, folder: Path, option: st
     if given is not None and not given.strip():
         raise SpecError(f'{option}: it is empty', hint='an agent file, or module:variable')
     override = None if model is None else model_of(model, where='--model')
-    if given is not None and not given.lower().endswith(_SUFFIXES) and _MODULE.fullmatch(given):
-        return _from_module(given, override, folder, f'{option} {given}')
+    if given is not None and not given.lower().endswith(_SUFFIXES):
+        if _MODULE.fullmatch(given):
+            return _from_module(given, override, folder, f'{option} {given}')
+        if (meant := _in_python(given)) is not None:
+            raise SpecError(f'{option} {given}: an agent in Python is named module:variable', hint=meant)
     path = nearest_agent_file(folder) if given is None else folder / given
     if path is None:
         if override is None:
@@ -76,6 +79,20 @@ def load_agent(given: str | None, *, model: str | None, folder: Path, option: st
 
         return LoadedAgent(Agent(override, name='planctl'), f'model {model}', override)
     return _from_file(path, override, shown_path(path, folder))
+
+
+def _in_python(given: str) -> str | None:
+    """Return how the agent may be named that is meant by the path of a Python file; `None` where it is none."""
+    path, colon, variable = given.partition(':')
+    if not colon and not path.endswith('.py'):
+        return None
+    where, _, name = path.removesuffix('.py').removeprefix('./').rpartition('/')
+    is_below = not where.startswith(('/', '..'))
+    module = f'{where}/{name}'.lstrip('/').replace('/', '.') if is_below else name
+    named = f'{module}:{variable or "agent"}'
+    if not _MODULE.fullmatch(named):
+        return None
+    return f'for example {named}' if is_below else f'for example {named}, in {where}'
 
 
 def shown_path(path: Path, folder: Path) -> str:
@@ -96,7 +113,8 @@ def _from_module(given: str, override: Model | None, folder: Path, label: str) -
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name == module_name or module_name.startswith(f'{error.name}.'):
-            raise SpecError(f'{label}: there is no module {module_name!r} here') from error
+            meant = _in_python(given) if module_name.endswith('.py') else None
+            raise SpecError(f'{label}: there is no module {module_name!r} here', hint=meant) from error
         raise SpecError(f'{label}: {one_line(error)}') from error
     except PlanctlError:
         raise

@@ -170,6 +170,16 @@ def test_a_capability_of_the_workspace_names_its_extra(here: Path, capsys: pytes
         (['x', '--model', 'nope'], 7, '--model: unknown model: nope'),
         (['x', '--plan-first', '--model', 'offline', '--planner-model', 'nope'], 7, '--planner-model: unknown model'),
         (['x', '--agent', 'nothere:agent'], 7, "--agent nothere:agent: there is no module 'nothere' here"),
+        *(
+            (['x', '--agent', given], 7, f'--agent {given}: {said}')
+            for given, said in (
+                ('a.py', 'an agent in Python is named module:variable (for example a:agent)'),
+                ('./a/b.py:x', 'an agent in Python is named module:variable (for example a.b:x)'),
+                ('a/b:x', 'an agent in Python is named module:variable (for example a.b:x)'),
+                ('../a.py', 'an agent in Python is named module:variable (for example a:agent, in ..)'),
+                ('a.py:x', "there is no module 'a.py' here (for example a:x)"),
+            )
+        ),
         ([], 3, 'there is no plan.db'),
         (['--model', 'offline', '--db', 'no.db'], 3, 'there is no plan database at no.db, and no objective was given'),
         ([''], 2, 'the objective is empty'),
