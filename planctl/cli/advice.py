@@ -14,7 +14,7 @@ _HINTS: Mapping[tuple[str, str | None], str] = {
     ('session_not_found', 'undo'): _SESSIONS,
     ('session_not_found', 'log'): _SESSIONS,
     ('session_not_found', 'export'): _SESSIONS,
-    ('session_not_found', None): "to begin it: {planctl} add 'The first step'",
+    ('session_not_found', None): f"{_SESSIONS}; to begin it: {{planctl}} add 'The first step'",
     ('session_exists', None): f'choose another name; {_SESSIONS}',
     ('session_held', None): 'wait until that run has ended, or stop it',
     ('undo_conflict', None): 'what was done: {planctl} log {first}',
@@ -48,8 +48,10 @@ def advise(error: PlanctlError, command: str | None, settings: Settings) -> None
 def _hint(error: PlanctlError, command: str | None, settings: Settings) -> str | None:
     if error.code == 'database_not_found':
         return f"to make one: {_planctl(settings)} add 'The first step'" if _can_be_made(settings.db) else None
-    hint = _HINTS.get((error.code, command)) or _HINTS.get((error.code, None))
-    if hint is None:
+    hint = _HINTS.get((error.code, command)) or _HINTS.get((error.code, None)) or ''
+    if settings.is_server:
+        hint = '; '.join(part for part in hint.split('; ') if part != _SESSIONS)  # A server does not list them.
+    if not hint:
         return None
     first, last = (error.ids[0], error.ids[-1]) if error.ids else ('', '')
     database = _planctl(settings, session=False)
@@ -72,6 +74,5 @@ def _planctl(settings: Settings, *, session: bool = True) -> str:
     for name, value in (('db', settings.db), ('session', settings.session if session else None)):
         if value is not None and value != os.environ.get(f'PLANCTL_{name.upper()}'):
             # The URL of a server may hold a password, which is never shown.
-            is_server = name == 'db' and '://' in value and not value.lower().startswith('sqlite')
-            words.append('--db URL' if is_server else f'--{name} {quote(value)}')
+            words.append('--db URL' if name == 'db' and settings.is_server else f'--{name} {quote(value)}')
     return ' '.join(words)

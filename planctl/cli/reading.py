@@ -59,7 +59,13 @@ def show(
         ),
     ] = None,
     output: Annotated[
-        Format, typer.Option('-o', '--output', help='How; prompt is what an agent is shown.', show_default=False)
+        Format,
+        typer.Option(
+            '-o',
+            '--output',
+            help='How; md has the whole objective and the brief, prompt is what an agent is shown.',
+            show_default=False,
+        ),
     ] = 'text',
     check: Annotated[bool, typer.Option('--check', help='Exit 6 when the plan is not finished.')] = False,
     watch: Annotated[

@@ -61,8 +61,6 @@ _TYPES: Mapping[str, dict[str, Any]] = {
 """What a field holds, wherever it stands; one that is not here is text."""
 
 _PROBLEM_FIELDS = {'id': 'the step', 'message': 'what is wrong with it, on one line'}
-
-
 _INIT_FIELDS = {
     'schema': FIELDS['schema'],
     'kind': 'init',
@@ -97,17 +95,7 @@ def schema() -> dict[str, Any]:
             'file': _object(FILE_FIELDS, kind={'const': 'export'}),
             'run': _object({'kind': 'run, whose fields are its own'}, kind={'const': 'run'}),
             'spec': _object({'kind': 'spec, whose fields are its own'}, kind={'const': 'spec'}),
-            'init': _object(
-                {
-                    'schema': FIELDS['schema'],
-                    'kind': 'init',
-                    'written': 'the files that were written',
-                    'kept': 'those that were there',
-                },
-                kind={'const': 'init'},
-                written=_IDS,
-                kept=_IDS,
-            ),
+            'init': _object(_INIT_FIELDS, kind={'const': 'init'}, written=_IDS, kept=_IDS),
             'version': _object(
                 {'schema': FIELDS['schema'], 'kind': 'version', 'version': 'of planctl'}, kind={'const': 'version'}
             ),

@@ -32,6 +32,11 @@ class Settings:
         """The session that is meant when nothing else names one."""
         return 'default' if self.session is None else self.session
 
+    @property
+    def is_server(self) -> bool:
+        """Whether the database that was given is one of a server, not a file."""
+        return '://' in (self.db or '') and not (self.db or '').lower().startswith('sqlite')
+
 
 def _version(ctx: typer.Context, value: bool | None) -> None:
     if value and not ctx.resilient_parsing:

@@ -117,7 +117,7 @@ def _looks(settings: Settings) -> Iterator[Plan | str | None]:
                 yield plan
             else:
                 yield None
-            time.sleep(SERVER_PAUSE if _is_server(settings) else PAUSE)
+            time.sleep(SERVER_PAUSE if settings.is_server else PAUSE)
 
 
 def _visible(plan: Plan) -> Plan:
@@ -126,14 +126,10 @@ def _visible(plan: Plan) -> Plan:
     return replace(plan, steps=steps, owner=None, lease=None)
 
 
-def _is_server(settings: Settings) -> bool:
-    return '://' in (settings.db or '') and not (settings.db or '').lower().startswith('sqlite')
-
-
 @contextmanager
 def _reader(settings: Settings, session: str) -> Generator[Callable[[], Plan | None]]:
     """Yield a function that returns the plan as it is stored, `None` when there is none yet."""
-    if _is_server(settings):
+    if settings.is_server:
         from planctl.stores.opening import reading
 
         with reading(locate(settings.db), session) as read:

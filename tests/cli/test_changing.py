@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from cli_helpers import Cli, Outcome, fill, process, store
 
+from planctl.cli.advice import advise
+from planctl.cli.settings import Settings
 from planctl.core import drive
+from planctl.errors import SessionNotFound
 from planctl.operations import Add, SetStatus
 from planctl.plan import Step, TaskStatus
 from planctl.stores.sqlite_file import SqliteFile
@@ -219,6 +222,24 @@ def test_a_hint_means_the_same_plan(cli: Cli, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv('PLANCTL_SESSION', 'a b')
     monkeypatch.setenv('PLANCTL_DB', 'my plan.db')
     assert 'planctl done 1 --cascade' in cli('done', '1').err
+
+
+@pytest.mark.parametrize(
+    ('command', 'db', 'hint'),
+    [
+        ('show', None, "those there are: planctl session list; to begin it: planctl --session x add 'The first step'"),
+        ('log', 'a b', "those there are: planctl --db 'a b' session list"),
+        # A server does not list its sessions.
+        ('show', 'redis://:secret@h/0', "to begin it: planctl --db URL --session x add 'The first step'"),
+        ('log', 'redis://:secret@h/0', None),
+    ],
+)
+def test_who_asks_for_a_session_that_is_not_there_is_told_where_to_look(
+    command: str, db: str | None, hint: str | None
+) -> None:
+    error = SessionNotFound('there is none')
+    advise(error, command, Settings(db=db, session='x'))
+    assert error.hint == hint
 
 
 # --- next ---------------------------------------------------------------------------------------------------------
