@@ -43,6 +43,7 @@ class Asking:
         question = f'{REVIEW}{REVIEW_AGAIN if can_plan else ""}{REVIEW_STOP}'
         with self._watch.aside():
             _show(plan)
+            _forget_typed()
             while True:
                 match (await _line(question) or 'stop').strip().lower():
                     case 'g' | 'go' | 'y' | 'yes':
@@ -64,6 +65,7 @@ class Asking:
             return True
         with self._watch.aside():
             complain(f'The agent wants to call {shown(tool)} {shown(arguments)}')
+            _forget_typed()
             answer = (await _line(ALLOW) or '').strip().lower()
         if answer in ('a', 'always'):
             self._always.add(tool)
@@ -102,6 +104,15 @@ def _show(plan: Plan) -> None:
     if plan.brief:
         console.print(Text(f'\n{shown_block(plan.brief)}'))
     console.print()
+
+
+def _forget_typed() -> None:
+    """Drop what was typed before there was a question: nobody says yes to what they have not read."""
+    with suppress(ImportError):
+        import termios
+
+        with suppress(termios.error, OSError, ValueError):
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _line(question: str) -> str | None:

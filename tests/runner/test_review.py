@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import select
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,9 @@ from planctl.agent.limits import Limits
 from planctl.agent.outcome import STATUS, StopReason
 from planctl.agent.person import Again, Go, Keep, Verdict
 from planctl.agent.watch import Decided
+from planctl.cli.asking import Asking
+from planctl.cli.live import reporter
+from planctl.cli.settings import Settings
 from planctl.core import apply
 from planctl.operations import Add, Describe, Remove, SetStatus
 from planctl.plan import Plan, TaskStatus
@@ -198,6 +204,23 @@ async def test_a_handler_of_the_agents_own_decides_first() -> None:
 
 
 # --- At a terminal --------------------------------------------------------------------------------------------------
+
+
+async def test_what_was_typed_before_a_question_answers_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keyboard, terminal = os.openpty()
+    with os.fdopen(keyboard, 'wb', 0) as typing, os.fdopen(terminal, 'rb', 0) as stdin:
+        monkeypatch.setattr(sys, 'stdin', stdin)
+        typing.write(b'y\n')
+        select.select([stdin], [], [], 10)
+        with reporter(Settings(quiet=True)) as watch:
+            asked = asyncio.create_task(Asking(watch, InMemoryPlanStore(), 'ann').allow('launch', '{}'))
+            while 'Allow it?' not in capsys.readouterr().err:
+                await asyncio.sleep(0.01)
+            typing.write(b'n\n')
+            assert await asyncio.wait_for(asked, 10) is False
+
 
 LAUNCHING = (
     AGENT
