@@ -149,6 +149,7 @@ class _Group(typer.core.TyperGroup):
             return super().resolve_command(ctx, args)
         except Exception as error:
             if is_usage(told := cast('Any', error)):
+                told.possibilities = None  # A newer Click beside an older Typer would add what it thinks as well.
                 for name, others in _CALLED_ELSEWHERE.items():
                     if name in self.commands and args[0] in others:
                         told.message = f'No such command {args[0]!r}. Did you mean {name!r}?'
