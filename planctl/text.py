@@ -106,7 +106,7 @@ def elapsed(seconds: float) -> str:
 
 
 def render_plan(items: Sequence[PlanItem]) -> str:
-    """Return the items as a numbered checklist with ids and a line of progress, as the reference's function does."""
+    """Return the items as a numbered checklist with ids and a line of progress."""
     if not items:
         return 'No plan yet.'
     lines = [f'{at}. {MARKS[item.status]} [{item.id}] {shown(item.content)}' for at, item in enumerate(items, 1)]

@@ -1,4 +1,4 @@
-"""What a store is. Inside, two methods (`BaseStore`); outside, the six of the reference (`PlanStore`). No rules."""
+"""What a store is: inside two methods (`BaseStore`), outside the six of pydantic-ai-harness (`PlanStore`). No rules."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class BaseStore(ABC):
     _emitter: PlanEventEmitter | None = None
 
     async def _announce(self, change: Change, label: str) -> None:
-        """Fire the deprecated callbacks. As in the reference, whole-plan writes are silent."""
+        """Fire the deprecated callbacks. As in the harness, whole-plan writes are silent."""
         if self._emitter is not None and label not in ('replace', 'set_items'):
             from planctl.items import announce
 

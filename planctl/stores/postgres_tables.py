@@ -1,6 +1,6 @@
 """The tables of a plan in Postgres: how they are made, read and written. Text of SQL and pure functions; no I/O.
 
-The list of steps is the reference's own table. All that is planctl's lives beside it, keyed by table and session.
+The list of steps is that of pydantic-ai-harness. All that is planctl's lives beside it, keyed by table and session.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Tables:
     def __init__(self, table: str, session: str) -> None:
         if table.lower().startswith('planctl_'):
             raise InvalidName(f'invalid table name {table!r}: names that begin with planctl_ are taken')
-        # Unquoted, as the reference writes it, a name is folded to lower case; quoted, no word of SQL is reserved.
+        # Unquoted, as the harness writes it, a name is folded to lower case; quoted, no word of SQL is reserved.
         self.table = table.lower()
         self.shared = f'"{self.table}"'
         self.session = session
@@ -79,7 +79,7 @@ class Tables:
     def create(self, written_by: str) -> Iterator[Statement]:
         """Make all tables. Locked, because two that create one table at once collide in the catalogue."""
         yield Statement('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', ('planctl',))
-        # The reference creates its table under this one.
+        # The harness creates its table under this one.
         yield Statement('SELECT pg_advisory_xact_lock(hashtext($1))', (self._named,))
         yield Statement(
             f'CREATE TABLE IF NOT EXISTS {self.shared} (session TEXT NOT NULL, seq BIGINT NOT NULL, id TEXT NOT NULL, '

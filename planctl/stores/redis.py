@@ -72,7 +72,7 @@ class RedisClient(Protocol):
 class RedisPlanStore(BaseStore):
     """Keeps one session's plan in Redis, shared with any number of processes.
 
-    The client belongs to the caller. The list of steps is the reference's, at `PREFIX:{SESSION}`; what is planctl's is
+    The client belongs to the caller. The list of steps is the harness's, at `PREFIX:{SESSION}`; what is planctl's is
     in a hash and a log beside it, which keeps the last `log_limit` transactions. With `expire_seconds` each write lets
     all of it live that long from then; without, a time to live that was set is kept. An operation that cannot be done
     within `wait` seconds is `StoreUnavailable`; so long it waits for a server that was there before. A cancelled call

@@ -1,4 +1,4 @@
-"""What Redis holds of a session, as text: the reference's list, our hash and the entries of the log. Pure.
+"""What Redis holds of a session, as text: the list of pydantic-ai-harness, our hash and the entries of the log. Pure.
 
 Everything is JSON in ASCII, so that any text goes through any client.
 """
@@ -101,7 +101,7 @@ def dump(plan: Plan, raw: str, *, logged: int, written_by: str) -> dict[str, str
 
 
 def load_steps(raw: str | None) -> tuple[list[Step | Problem], dict[str, Any]]:
-    """Return what the reference's list holds, and by id the entries that are no steps. Raises `DamagedStore`."""
+    """Return what the harness's list holds, and by id the entries that are no steps. Raises `DamagedStore`."""
     if raw is None:
         return [], {}
     try:
@@ -142,7 +142,7 @@ def _renamed(one: Step | Problem, name: str) -> Step | Problem:
 
 
 def dump_steps(steps: Sequence[Step], unread: Mapping[str, Any]) -> str:
-    """Return steps as the reference's list; entries that are no steps are left as they are."""
+    """Return steps as the harness's list; entries that are no steps are left as they are."""
     return json.dumps([unread[step.id] if step.id in unread else _entry(step) for step in steps])
 
 

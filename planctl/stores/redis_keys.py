@@ -12,10 +12,10 @@ SLOTS = 16_384
 
 
 class Keys:
-    """The list of steps at the reference's own key, and ours beside it.
+    """The list of steps at the harness's own key, and ours beside it.
 
     A cluster places a key by what stands between its first `{` and the next `}`, so whatever is put behind the
-    reference's key stays beside it. Only where nothing stands between the two (`plan:{}x}`, for the session `}x`) does
+    harness's key stays beside it. Only where nothing stands between the two (`plan:{}x}`, for the session `}x`) does
     it place by the whole key; then ours gets the smallest number that leads to the same slot.
     """
 

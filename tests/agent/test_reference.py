@@ -1,4 +1,4 @@
-"""The code of the reference page's examples with only the import changed, on a function model in the model's place."""
+"""The examples of the harness's page with only the import changed, on a function model in the model's place."""
 
 from __future__ import annotations
 
