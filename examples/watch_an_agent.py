@@ -1,7 +1,7 @@
 """An agent with a plan of its own, from Python: where the plan is kept, and what can be heard of it.
 
 Run it with `python examples/watch_an_agent.py [DATABASE]`. The offline model stands in for a real one, so that neither
-key nor network is needed; with `Agent('anthropic:claude-sonnet-5', …)` nothing else changes.
+key nor network is needed; with `Agent('anthropic:claude-sonnet-5-5', …)` nothing else changes.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ _HEAD = """\
 # yaml-language-server: $schema=./{schema}
 # The agent that `planctl run` uses in this folder and below. Every key is pydantic-ai's.
 # `offline` needs no key and no network: it follows fixed rules and runs the commands that steps quote in back-ticks.
-# For a model that understands what it does, name one here or with --model, for example anthropic:claude-sonnet-5.
+# For a model that understands what it does, name one here or with --model, for example anthropic:claude-sonnet-5-5.
 model: offline
 instructions:
   - You work in this repository. Change nothing but what the step in progress asks for.
