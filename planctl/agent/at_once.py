@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pydantic_ai.messages import ModelMessage
+from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import RunContext
 
 
 class AtOnce(Model):
-    """Streams what `request` answers. It comes first among the bases, so that no other one streams instead."""
+    """Asks `answer`, and streams what that says. It comes first among the bases, so that no other one does instead."""
+
+    @abstractmethod
+    async def answer(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters
+    ) -> ModelResponse:
+        """Return the whole answer to a request."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return the whole answer."""
+        return await self.answer(messages, model_request_parameters)
 
     @asynccontextmanager
     async def request_stream(
@@ -24,5 +40,5 @@ class AtOnce(Model):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Yield the whole answer as a stream."""
-        response = await self.request(messages, model_settings, model_request_parameters)
+        response = await self.answer(messages, model_request_parameters)
         yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.wrapper import WrapperModel
-from pydantic_ai.settings import ModelSettings
 
 from planctl.agent.adoption import DraftStore, Mode
 from planctl.agent.at_once import AtOnce
@@ -152,10 +151,7 @@ class _Asked(Exception):
 class _Silent(AtOnce, WrapperModel):
     """Takes the first request, and asks nobody."""
 
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
+    async def answer(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters
     ) -> ModelResponse:
         raise _Asked(model_request_parameters)

@@ -289,11 +289,8 @@ class _ReplayModel(AtOnce, Threaded):
     def system(self) -> str:
         return 'recording'
 
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
+    async def answer(
+        self, messages: list[ModelMessage], model_request_parameters: ModelRequestParameters
     ) -> ModelResponse:
         asked = _essence(self._thread, messages, model_request_parameters)
         return self._recording.next(self._thread, asked)
