@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planctl.change import Change
 from planctl.cli.database import actor_of
-from planctl.cli.output import emit, emit_json
+from planctl.cli.output import emit, emit_json, emit_text
 from planctl.cli.settings import Settings
 from planctl.plan import Step, TaskStatus
 from planctl.sanitize import shown
@@ -34,7 +34,7 @@ def answer(settings: Settings, kind: str, change: Change, named: Sequence[str], 
             )
         )
     elif not settings.quiet:
-        emit(text + '\n')
+        emit_text(text)
     elif kind in ('add', 'next'):
         emit(''.join(f'{shown(step_id)}\n' for step_id in named))
 

@@ -128,7 +128,7 @@ def _preview(settings: Settings, request: Callable[[Plan], Iterable[Operation]],
 
 def _answer(settings: Settings, outcome: Change, made: Import, *, dry_run: bool) -> None:
     from planctl.cli.answer import brought
-    from planctl.cli.output import emit, emit_json
+    from planctl.cli.output import emit, emit_json, emit_text
     from planctl.sanitize import shown
 
     if settings.json:
@@ -151,7 +151,7 @@ def _answer(settings: Settings, outcome: Change, made: Import, *, dry_run: bool)
     elif settings.quiet:
         emit(''.join(f'{shown(step.id)}\n' for step in outcome.created))
     else:
-        emit(brought(outcome, made.ids, made.renamed, dry_run=dry_run) + '\n')
+        emit_text(brought(outcome, made.ids, made.renamed, dry_run=dry_run))
 
 
 def export(
@@ -280,4 +280,4 @@ def _written(settings: Settings, session: str, file: str, how: str, text: str) -
     if settings.json:
         emit_json({'schema': 1, 'kind': 'export', 'session': session, 'file': abspath(file), 'format': how})
     elif not settings.quiet:
-        emit(f'{shown(text)}\n')
+        emit(f'{shown(text)}\n')  # A path that was broken could not be copied.

@@ -12,7 +12,7 @@ from planctl.cli import complete
 from planctl.cli.database import actor_of, require_session, use
 from planctl.cli.document import utc
 from planctl.cli.ids import resolve
-from planctl.cli.output import emit, emit_json, emit_lines, remember_stored
+from planctl.cli.output import emit_json, emit_lines, emit_text, remember_stored
 from planctl.cli.settings import Settings
 from planctl.errors import StepNotFound, UndoConflict
 from planctl.journal import OTHER, LogRow, sides
@@ -268,4 +268,4 @@ def _say(settings: Settings, outcome: Change, *, dry_run: bool) -> None:
         said = [restated(outcome)]
         if outcome.before.removed != outcome.after.removed:
             said.append('removed the session' if outcome.after.removed else 'restored the session')
-        emit(f'{start}: {" · ".join(part for part in said if part)}\n')
+        emit_text(f'{start}: {" · ".join(part for part in said if part)}')

@@ -24,7 +24,8 @@ def resolve(plan: Plan, word: str) -> str:
     matching = [step.id for step in plan.steps if step.id.startswith(word)] if len(word) >= SHORTEST else []
     meant = [step_id for step_id in matching if not step_id.isdecimal()]
     if not meant:
-        raise StepNotFound(f'there is no step {word!r} in session {plan.session!r}', ids=[word])
+        hint = 'ids are given apart: 1 2, or --depends-on 1 --depends-on 2' if ',' in word else None
+        raise StepNotFound(f'there is no step {word!r} in session {plan.session!r}', ids=[word], hint=hint)
     if len(meant) > 1:
         raise AmbiguousId(f'{word!r} could be {", ".join(meant)}', ids=meant)
     return meant[0]

@@ -98,6 +98,11 @@ def emit_lines(lines: Iterable[tuple[str, str]]) -> None:
         emit(''.join(f'{head}{text}\n' for head, text in placed))
 
 
+def emit_text(text: str) -> None:
+    """Write what was done as lines of plain text; a terminal gets no word of it broken."""
+    emit_lines(('', line) for line in text.split('\n'))
+
+
 def _is_long(line: tuple[str, str]) -> bool:
     import shutil
 

@@ -214,6 +214,15 @@ def test_one_refused_step_refuses_all(chain: Cli) -> None:
     assert chain.json('show') == before
 
 
+@pytest.mark.parametrize(
+    'words', [['done', '1,2'], ['add', 'x', '--depends-on', '1,2'], ['edit', '1', '--under', '1,2']]
+)
+def test_ids_with_a_comma_between_them_are_told_apart(chain: Cli, words: list[str]) -> None:
+    refused = chain(*words, '--json')
+    assert (refused.status, refused.error['code'], refused.error['ids']) == (3, 'step_not_found', ['1,2'])
+    assert refused.error['hint'] == 'ids are given apart: 1 2, or --depends-on 1 --depends-on 2'
+
+
 def test_a_hint_means_the_same_plan(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = cli.folder / 'my plan.db'
     store(path, Add('One'), Add('Two', parent_id='1'), session='a b')

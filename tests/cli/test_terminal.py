@@ -144,6 +144,12 @@ def test_what_is_next_is_marked_like_the_plan(plan: Path) -> None:
     assert plain(on_terminal(plan, 80, 'next', PYTHONIOENCODING='ascii')).startswith('[~] 3 ')
 
 
+def test_what_was_done_is_told_in_whole_words(plan: Path) -> None:
+    said = plain(on_terminal(plan, 40, 'add', 'Write down whatever somebody could ask for later'))
+    assert said == 'added 7  Write down whatever somebody\ncould ask for later\n'
+    assert plain(on_terminal(plan, 20, 'undo')) == 'undid 4: removed 7\n'
+
+
 def test_an_objective_of_many_lines_leaves_the_screen_to_the_steps(plan: Path) -> None:
     store(plan / 'plan.db', Describe('Ship it\n\nAll of a long checklist\n- one\n- two'))
     assert plain(on_terminal(plan, 80, 'show')).startswith('Ship it …\n█')
