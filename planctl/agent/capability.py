@@ -105,7 +105,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         if self.store is not None:
             check_store(self.store, 'store')
         check_names('descriptions', self.descriptions or (), offered_tools(subtasks=self.enable_subtasks))
-        _ = self.mode
+        _ = self.mode  # Raises for `tools`.
 
     @property
     def mode(self) -> Mode:
@@ -139,14 +139,15 @@ class Planning(AbstractCapability[AgentDepsT]):
         return guidance_for(self.tool_names, inject=self.inject) or None if is_placed else self._guidance
 
     def _guidance(self, ctx: RunContext[AgentDepsT]) -> str:
-        prefix = prefix_of(ctx, self) or ''
-        names = {name: f'{prefix}{name}' for name in self.mode.tools}
-        return guidance_for(names, inject=self.inject)
+        return guidance_for(self._names(prefix_of(ctx, self)), inject=self.inject)
 
     @property
     def tool_names(self) -> Mapping[str, str]:
         """The registered tools and what the model calls them."""
-        return self._run.names if self._run is not None else {name: name for name in self.mode.tools}
+        return self._run.names if self._run is not None else self._names()
+
+    def _names(self, prefix: str | None = None) -> dict[str, str]:
+        return {name: f'{prefix or ""}{name}' for name in self.mode.tools}
 
     # --- A run --------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         clone._run = Run(
             store=self._new_store(ctx),
             actor=self.actor or actor_of(ctx),
-            names={name: f'{prefix or ""}{name}' for name in self.mode.tools},
+            names=self._names(prefix),
             is_placed=prefix is not None,
         )
         return clone
@@ -192,7 +193,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         return cast('Planning[AgentDepsT] | None', next(own, None))
 
     async def wrap_run(self, ctx: RunContext[AgentDepsT], *, handler: WrapRunHandler) -> AgentRunResult[Any]:
-        """Hold the store open for the length of the run. Refuse one that was given to the run beside the own one."""
+        """Hold the store open for the length of the run. Refuse a second plan, which only the run was given."""
         refuse_two(ctx.root_capability, Planning)
         store = self.resolve_store(ctx)
         if not isinstance(store, BaseStore):
