@@ -237,7 +237,10 @@ def describe_end(reason: StopReason, plan: Plan) -> str:
         case _:
             blocked = [s.id for s in plan.steps if s.status is TaskStatus.blocked and not waits_for(plan, s)]
             if not blocked:
-                return f'no step can be worked on, {_open(plan)}; `planctl show` says why'
+                # Started without a claim: nobody knows for how long, so it is not waited for.
+                busy = [step.id for step in plan.steps if step.status is TaskStatus.in_progress]
+                what = f'step {" and ".join(busy)} in progress elsewhere' if busy else 'nothing can be worked on'
+                return f'{what}; {left(plan)}'
             ids = ' '.join(blocked)
             return (
                 f'nothing can be worked on, {_open(plan)}: {" and ".join(blocked)} blocked; '

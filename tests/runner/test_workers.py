@@ -149,6 +149,14 @@ async def test_one_that_stops_early_is_told_so_and_then_passed_over() -> None:
     assert len([messages for messages, _ in model.asked if assigned(messages) == '1']) == 2
 
 
+async def test_what_somebody_works_on_without_a_claim_is_neither_taken_nor_waited_for() -> None:
+    store = await stored(Add('one'), Add('two'))
+    await apply(store, SetStatus('1', TaskStatus.in_progress), actor='ann@desk')
+    result = await working(store, Scripted(diligent), 2)
+    assert (result.stop_reason, statuses(result.plan)) == (StopReason.waiting, {'1': 'in_progress', '2': 'completed'})
+    assert result.message == 'step 1 in progress elsewhere; 1 step is open, `planctl run` goes on'
+
+
 async def test_what_blocks_one_stops_no_other() -> None:
     def blocking(messages: list[ModelMessage], info: AgentInfo) -> Any:
         own = assigned(messages)
