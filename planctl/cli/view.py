@@ -46,9 +46,7 @@ class PlanView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the objective, the bar and the steps."""
-        # What is wrapped is rendered here; as texts it would be wrapped again.
-        for line in self._lines(console, options):
-            yield from line.render(console, end='\n')
+        yield from _rendered(console, self._lines(console, options))
 
     def _lines(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         rows = tree_order(self.plan.steps) if self.rows is None else self.rows
@@ -126,14 +124,13 @@ class StepView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the step and, below it, its details."""
-        for line in self._lines(console, options):
-            yield from line.render(console, end='\n')
+        yield from _rendered(console, self._lines(console, options))
 
     def _lines(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
         step, width = self.step, options.max_width
         ascii_only = not options.encoding.startswith('utf')
         marks = MARKS if ascii_only else GLYPHS
-        head = Text(marks[step.status], STYLES[step.status]).append(f' {shown(step.id)}  ')
+        head = Text().append(marks[step.status], STYLES[step.status]).append(f' {shown(step.id)}  ')
         yield from _hang(console, head, Text(shown(step.content), 'bold'), width)
         for name, text in step_details(self.plan, step, self.now, marks):
             yield from _hang(console, Text(f'    {name}: ', 'dim'), Text(text), width)
@@ -148,8 +145,7 @@ class LineView:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the line."""
-        for line in _hang(console, Text(self.head), Text(self.text), options.max_width):
-            yield from line.render(console, end='\n')
+        yield from _rendered(console, _hang(console, Text(self.head), Text(self.text), options.max_width))
 
 
 @dataclass(frozen=True)
@@ -230,12 +226,19 @@ def _text_style(step: Step) -> str:
             return ''
 
 
+def _rendered(console: Console, lines: Iterable[Text]) -> RenderResult:
+    """Render lines that are wrapped already; as texts they would be wrapped again."""
+    for line in lines:
+        # Assembled, since the style of a text that has no other would be left out.
+        yield from Text.assemble(line).render(console, end='\n')
+
+
 def _hang(console: Console, head: Text, text: Text, width: int) -> Iterator[Text]:
     """Yield the lines of `text` behind `head`, each indented as far; below it where there is no room."""
     head, text = _carried(console, head), _carried(console, text)
     indent = head.cell_len
     if indent + text.cell_len <= width:  # Nearly always; wrapping is by far the dearest part.
-        yield head + text
+        yield Text.assemble(head, text)
         return
     if width - indent < NARROWEST:
         yield from _wrap(console, head, width)
@@ -243,7 +246,7 @@ def _hang(console: Console, head: Text, text: Text, width: int) -> Iterator[Text
         head = Text(' ' * indent)
     for line in text.wrap(console, max(1, width - indent), overflow='fold'):
         line.rstrip()
-        yield head + line
+        yield Text.assemble(head, line)
         head = Text(' ' * indent)
 
 

@@ -150,6 +150,15 @@ def test_what_was_done_is_told_in_whole_words(plan: Path) -> None:
     assert plain(on_terminal(plan, 20, 'undo')) == 'undid 4: removed 7\n'
 
 
+def test_what_matters_stands_out_on_its_own_words_alone(plan: Path) -> None:
+    assert on_terminal(plan, 80, 'show').startswith(
+        '\x1b[1mShip the release with every check of the list green\x1b[0m\n'
+    )
+    details = on_terminal(plan, 40, 'show', '3')
+    assert details.startswith('\x1b[36m●\x1b[0m 3  \x1b[1mQuick ones that need no database\x1b[0m\n')
+    assert '\x1b[2m    part of: \x1b[0m○ 2 Tests\n' in details
+
+
 def test_an_objective_of_many_lines_leaves_the_screen_to_the_steps(plan: Path) -> None:
     store(plan / 'plan.db', Describe('Ship it\n\nAll of a long checklist\n- one\n- two'))
     assert plain(on_terminal(plan, 80, 'show')).startswith('Ship it …\n█')
