@@ -19,7 +19,7 @@ from typing import Self
 from planctl.change import Change
 from planctl.claims import session_held
 from planctl.core import apply
-from planctl.errors import LostClaim, SessionHeld, StorageError, Unsupported
+from planctl.errors import SessionHeld, StorageError, Unsupported
 from planctl.operations import Claim, Operation, Release, Renew
 from planctl.plan import Plan
 from planctl.stores.base import BaseStore
@@ -121,9 +121,10 @@ async def session_lease(
         yield
     finally:
         renewing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await renewing
-        given(await apply(store, *given_back(holder), actor=holder.actors[1], label='release'))
+        try:
+            await asyncio.wait([renewing])
+        finally:
+            given(await apply(store, *given_back(holder), actor=holder.actors[1], label='release'))
 
 
 def given_back(holder: Holder, plan: Plan | None = None) -> list[Operation]:
@@ -167,13 +168,13 @@ async def _renew(store: BaseStore, holder: Holder, lost: Callable[[Exception], N
         asked = time.monotonic()
         try:
             await apply(store, Renew(owner=str(holder), seconds=SECONDS, scope='session'), actor=holder.actors[1])
-        except LostClaim as error:
-            lost(error)
-            return
         except StorageError as error:
             if time.monotonic() + EVERY > kept_until:
                 lost(error)
                 return
+        except Exception as error:  # `LostClaim`, or whatever a store of somebody's own raises.
+            lost(error)
+            return
         else:
             kept_until = asked + SECONDS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -120,8 +121,6 @@ async def test_the_lease_is_renewed_while_the_run_lasts(monkeypatch: pytest.Monk
     first = 0.0
 
     async def wait(*_: Any) -> Any:
-        import asyncio
-
         nonlocal first
         first = (await store.read()).lease or 0.0
         while ((await store.read()).lease or 0.0) <= first:
@@ -140,8 +139,6 @@ async def test_a_run_whose_session_was_taken_away_ends_and_says_so(monkeypatch: 
     store = await three_steps()
 
     async def taken(*_: Any) -> Any:
-        import asyncio
-
         owner = (await store.read()).owner or ''
         await apply(store, Release(owner, scope='session'), Claim('another', 60, scope='session'))
         await asyncio.sleep(600)
@@ -184,12 +181,57 @@ async def test_a_store_that_fails_for_a_moment_loses_no_lease(monkeypatch: pytes
     holder = Holder.here()
     lost: list[Exception] = []
     async with session_lease(store, holder, lost=lost.append, taken=lambda _: None):
-        import asyncio
-
         before = (await store.read()).lease or 0.0
         while ((await store.read()).lease or 0.0) <= before:
             await asyncio.sleep(0.005)
     assert (lost, store.failures) == ([], 0)
+
+
+async def test_a_store_that_breaks_loses_the_lease_and_is_asked_to_give_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease, 'EVERY', 0.01)
+
+    class Broken(StoreWrapper):
+        async def update(self, *args: Any, **options: Any) -> Any:
+            if options['label'] == 'renew':
+                raise RuntimeError('a defect')
+            return await super().update(*args, **options)
+
+    store = Broken(await three_steps())
+    lost = asyncio.get_running_loop().create_future()
+    async with session_lease(store, Holder.here(), lost=lost.set_result, taken=lambda _: None):
+        assert str(await asyncio.wait_for(lost, 10)) == 'a defect'
+    assert (await store.read()).owner is None
+
+
+async def test_a_run_that_is_cancelled_while_it_ends_gives_back_and_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lease, 'EVERY', 0)
+    renewing, ending = asyncio.Event(), asyncio.Event()
+
+    class Slow(StoreWrapper):
+        async def update(self, *args: Any, **options: Any) -> Any:
+            if options['label'] == 'renew':
+                renewing.set()
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    ending.set()
+                    await asyncio.sleep(0.01)
+            return await super().update(*args, **options)
+
+    store = Slow(await three_steps())
+
+    async def run() -> None:
+        async with session_lease(store, Holder.here(), lost=lambda _: None, taken=lambda _: None):
+            await renewing.wait()
+
+    task = asyncio.create_task(run())
+    await asyncio.wait_for(ending.wait(), 10)
+    task.cancel()
+    await asyncio.wait([task], timeout=10)
+    assert task.cancelled()
+    assert (await store.read()).owner is None
 
 
 async def test_what_was_lost_is_not_given_back_in_the_name_of_another() -> None:
