@@ -171,6 +171,9 @@ def _server(url: str, option: str) -> Place:
             raise InputError(f'a database at {rest.partition(":")[0]}:// has no option {key!r}')
         else:
             kept.append(part)
+    number = rest.partition('://')[2].partition('/')[2].strip('/')
+    if option == 'prefix' and number and not number.isdecimal():
+        raise InputError('a database of Redis has a number and no name: ?prefix=NAME keeps plans apart')
     shown = [part for part in kept if 'password' not in part.partition('=')[0]]
     if table not in ('plan_items', 'plan'):
         shown.append(f'{option}={table}')

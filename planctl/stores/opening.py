@@ -111,7 +111,7 @@ async def _redis(place: Place, url: str, session: str) -> AsyncGenerator[BaseSto
         made: Any = Redis.from_url(url, socket_connect_timeout=WAIT)  # pyright: ignore[reportUnknownMemberType]
         # An option that there is not would come out of the first call, in the middle of somebody's work.
         made.connection_pool.connection_class(**made.connection_pool.connection_kwargs)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RedisError) as error:
         raise InputError(f'{place.path} is no URL that Redis understands: {_said(place, error)}') from None
     try:
         yield RedisPlanStore(made, session=session, key_prefix=place.table)
@@ -129,11 +129,17 @@ def _missing(scheme: str, driver: str, extra: str) -> DriverMissing:
 
 
 def _unreachable(place: Place, error: BaseException) -> StorageError:
-    return StoreUnavailable(f'{place.path} cannot be reached: {_said(place, error)}')
+    message = f'{place.path} cannot be reached: {_said(place, error)}'
+    # A server that answered, and that is not just busy, says the same the next time: no such database, user, password.
+    answered = getattr(error, 'sqlstate', None) or ''
+    may_pass = not answered or answered.startswith(('08', '53', '57'))
+    return StoreUnavailable(message) if may_pass else StorageError(message)
 
 
 def _said(place: Place, error: BaseException) -> str:
     text = clean(str(error).partition('\n')[0]) or type(error).__name__
+    if isinstance(error, TimeoutError):
+        text = f'no answer in {WAIT:g} seconds'
     return _hidden(text, _secrets(place.url or ''))
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from cli_helpers import Cli, process
-from servers import Place, place, postgres_server, valkey_server
+from servers import Place, place, postgres, postgres_server, valkey_server
 
-__all__ = ['place', 'postgres_server', 'valkey_server']
+from planctl.stores import opening
+
+__all__ = ['place', 'postgres', 'postgres_server', 'valkey_server']
 
 
 def test_every_command_works_on_a_server(cli: Cli, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,6 +78,7 @@ SECRETS = [
     'postgresql://user:s3cr3t%2Fx@127.0.0.1:port/db',
     'postgresql://user:s3cr3t@127.0.0.1/db?nonsense=1&port=1&host=127.0.0.1',
     'redis://:s3cr3t@127.0.0.1:1/0',
+    'redis://:s3cr3t@127.0.0.1:1/0?protocol=7',
     'redis://user:s3cr3t@127.0.0.1:1',
     'redis://:s3cr3t@127.0.0.1:port/0',
     'rediss://:s3cr3t@127.0.0.1:1/0?prefix=x',
@@ -103,7 +108,7 @@ def test_a_missing_driver_is_named_with_its_extra(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, scheme: str, package: str, extra: str
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    outcome = cli('show', '--db', f'{scheme}://u:s3cr3t@host/x', '--json')
+    outcome = cli('show', '--db', f'{scheme}://u:s3cr3t@host/0', '--json')
     assert (outcome.status, outcome.error['code']) == (5, 'driver_missing')
     assert outcome.error['hint'] == f"pip install 'planctl[{extra}]'"
     assert 's3cr3t' not in outcome.err
@@ -139,6 +144,19 @@ def test_what_is_refused_on_a_server_with_a_password_ends_in_one_line_without_it
         assert outcome.status in (3, 4), outcome
         assert outcome.err.count('\n') == 1
         assert 's3cr3t' not in outcome.err
+
+
+def test_what_a_server_answers_does_not_pass_and_its_silence_may(
+    cli: Cli, postgres: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = cli('show', '--json', '--db', urlsplit(postgres.db)._replace(path='/nosuch').geturl())
+    assert (outcome.status, outcome.error['code']) == (5, 'storage')
+    assert 'does not exist' in outcome.error['message']
+    monkeypatch.setattr(opening, 'WAIT', 0.2)
+    with socket.create_server(('127.0.0.1', 0)) as silent:
+        outcome = cli('show', '--json', '--db', f'postgresql://u:s3cr3t@127.0.0.1:{silent.getsockname()[1]}/db')
+    assert (outcome.status, outcome.error['code']) == (5, 'unavailable')
+    assert outcome.error['message'].endswith('cannot be reached: no answer in 0.2 seconds')
 
 
 def test_errors_that_caused_each_other_are_read_once() -> None:

@@ -52,6 +52,7 @@ def test_what_a_name_means(db: str, place: Place) -> None:
         ('postgresql://user:secret@host/db?table=a-b', InvalidName),
         ('postgresql://user:secret@host/db?prefix=x', InputError),
         ('redis://:secret@host?journal=wal', InputError),
+        ('redis://:secret@host/plans', InputError),
         ('postgresql://u:secret/@:secret@h/db', InputError),
         ('postgresql://u:secret/x@h/db', InputError),
         ('postgresql://u:secret#x@h/db', InputError),
@@ -88,6 +89,7 @@ def test_what_cannot_be_used(db: str, error: type[Exception]) -> None:
             'postgresql://u:secret@h:1,[::1]:2/db',
         ),
         ('redis://:secret@h:6379/0', 'redis://@h:6379/0', 'plan', 'redis://:secret@h:6379/0'),
+        ('redis://h/2/?prefix=x', 'redis://h/2/?prefix=x', 'x', 'redis://h/2/'),
         ('rediss://h?prefix=x}y', 'rediss://h?prefix=x}y', 'x}y', 'rediss://h'),
     ],
 )  # fmt: skip
