@@ -22,6 +22,10 @@ _HINTS: Mapping[tuple[str, str | None], str] = {
     ('step_not_found', None): 'the steps there are: {planctl} show',
     ('none_available', None): 'how far it is: {planctl} show',
     ('ambiguous_id', None): 'give more of the id',
+    **{
+        ('invalid_id', command): f'why goes behind -m: {{planctl}} {command} ID -m TEXT'
+        for command in ('start', 'done', 'cancel', 'block', 'reopen')
+    },
     ('cycle', 'edit'): 'what waits for what: {planctl} show',
     ('open_children', 'done'): 'to complete them too: {planctl} done {first} --cascade',
     ('open_children', None): 'to see them: {planctl} show {first} --tree',

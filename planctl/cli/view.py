@@ -68,7 +68,8 @@ class PlanView:
         for at in range(first, last):
             yield from lines(at)
         if last - first < len(rows):
-            yield Text(f'steps {first + 1} to {last} of {len(rows)}', 'dim')
+            which = f'steps {first + 1} to {last}' if last - first > 1 else f'step {last}'
+            yield Text(f'{which} of {len(rows)}', 'dim')
 
     def _objective(self, console: Console, width: int) -> Iterator[Text]:
         # The first line says what it is about. The rest, often a whole document, would push the steps off the screen.

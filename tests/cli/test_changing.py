@@ -223,6 +223,13 @@ def test_ids_with_a_comma_between_them_are_told_apart(chain: Cli, words: list[st
     assert refused.error['hint'] == 'ids are given apart: 1 2, or --depends-on 1 --depends-on 2'
 
 
+@pytest.mark.parametrize('command', ['start', 'done', 'cancel', 'block', 'reopen'])
+def test_a_reason_in_the_place_of_an_id_is_told_where_it_goes(chain: Cli, command: str) -> None:
+    refused = chain(command, '1', 'waits for a key')
+    assert refused.status == 2
+    assert refused.err.endswith(f'(why goes behind -m: planctl {command} ID -m TEXT)\n')
+
+
 def test_a_hint_means_the_same_plan(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     path = cli.folder / 'my plan.db'
     store(path, Add('One'), Add('Two', parent_id='1'), session='a b')

@@ -106,6 +106,13 @@ def test_a_step_that_takes_more_lines_than_there_are_is_shown_alone() -> None:
     assert window([Step('1', 'x' * 5_000), Step('2', 'y')], (63, 1).__getitem__, 10) == (0, 1)
 
 
+def test_where_there_is_room_for_one_step_alone_it_is_named() -> None:
+    stream = io.StringIO()
+    plan = Plan(steps=tuple(Step(str(at), 'x') for at in range(1, 4)))
+    Console(file=stream, width=60).print(PlanView(plan, 0.0, room=4))
+    assert stream.getvalue().splitlines()[2:] == ['○ 1  x  pending', 'step 1 of 3']
+
+
 @pytest.mark.parametrize('width', [80, 40, 20])
 @pytest.mark.parametrize('resolved', [0, 25, 60])
 def test_a_plan_fills_the_lines_that_there_are(width: int, resolved: int) -> None:
