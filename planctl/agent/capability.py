@@ -24,7 +24,6 @@ from planctl.agent.run import Run, calling, current_call
 from planctl.agent.seen import Seen
 from planctl.agent.surroundings import (
     actor_of,
-    key_of,
     leaves_of,
     prefix_of,
     refuse_two,
@@ -263,14 +262,19 @@ class Planning(AbstractCapability[AgentDepsT]):
             return self.id
         return next((key for key, other in ctx.capabilities.items() if unwrapped(other) is self), self.id)
 
-    async def change_plan(self, ctx: RunContext[AgentDepsT], operations: Iterable[Operation]) -> Applied | Refusal:
-        """Apply operations as this run: one transaction, its difference noted as seen and to be emitted."""
+    async def change_plan(
+        self, ctx: RunContext[AgentDepsT], operations: Iterable[Operation], key: str | None = None
+    ) -> Applied | Refusal:
+        """Apply operations as this run: one transaction, its difference noted as seen and to be emitted.
+
+        With a `key` that was used before, nothing is changed, and what that came to is returned.
+        """
         run = self._run
         if run is None:
-            return await self._apply(ctx, list(operations), None)
+            return await self._apply(ctx, list(operations), key)
         async with run.turn:
             based = [run.seen.based(operation) if self.inject else operation for operation in operations]
-            outcome = await self._apply(ctx, based, key_of(ctx))
+            outcome = await self._apply(ctx, based, key)
             if isinstance(outcome, Applied):
                 if self.store is None and self.store_resolver is None:
                     await catch_up(run.store, outcome, actor=run.actor)

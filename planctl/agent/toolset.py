@@ -14,7 +14,7 @@ from planctl.agent import prompts
 from planctl.agent.answers import Refusal
 from planctl.agent.arguments import BadArguments, LenientValidator, check_reading, operations_of
 from planctl.agent.replies import refusal_text, reply
-from planctl.agent.surroundings import needs_barrier
+from planctl.agent.surroundings import key_of, needs_barrier
 from planctl.items import PlanItem, PlanStatusUpdate
 from planctl.operations import Add, Depend, Draft, Operation, Remove, Replace, SetStatus, Undepend
 from planctl.plan import TaskStatus
@@ -100,7 +100,8 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
             operations = operations_of(name, arguments, mode)
         except BadArguments as error:
             return Answer(str(error), failed=True)
-        return await self._apply(ctx, *operations)
+        # The methods below are given no key: a tool that calls one of them twice means two changes.
+        return await self._apply(ctx, *operations, key=key_of(ctx))
 
     # --- The tools as methods -----------------------------------------------------------------------------------
 
@@ -170,9 +171,9 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
 
     # --- Both ways ----------------------------------------------------------------------------------------------
 
-    async def _apply(self, ctx: RunContext[AgentDepsT], *operations: Operation) -> Answer:
+    async def _apply(self, ctx: RunContext[AgentDepsT], *operations: Operation, key: str | None = None) -> Answer:
         planning = self._planning(ctx)
-        outcome = await planning.change_plan(ctx, operations)
+        outcome = await planning.change_plan(ctx, operations, key)
         if isinstance(outcome, Refusal):
             return Answer(refusal_text(outcome, planning.tool_names), failed=True)
         return Answer(reply(operations, outcome, reminded=planning.reminds))

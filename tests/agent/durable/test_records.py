@@ -10,10 +10,13 @@ from typing import Any, get_args
 
 import pytest
 from agent_scripts import Script, call
+from pydantic_ai import Agent, RunContext
 from pydantic_ai.durable_exec import JSON_CODEC
 from pydantic_ai.durable_exec._capability_operation import collect_capability_operations
+from pydantic_ai.models.test import TestModel
+from pydantic_ai.usage import RunUsage
 
-from planctl import InMemoryPlanStore, Planning, SqlitePlanStore
+from planctl import InMemoryPlanStore, Planning, PlanningToolset, SqlitePlanStore
 from planctl.agent.access import perform, view
 from planctl.agent.answers import Applied, Refusal, View
 from planctl.agent.arguments import operations_of
@@ -177,3 +180,30 @@ async def test_a_rebuilt_context_names_the_same_writer(tmp_path):
     worker = await planning.for_run(ctx)
     await worker._apply.__wrapped__(worker, ctx, [Add('b')], None)
     assert {row.actor for row in await store.log()} == {'agent:12345678'}
+
+
+async def test_a_tool_call_that_a_worker_carries_out_again_changes_the_plan_once(tmp_path):
+    engine = pytest.importorskip('pydantic_ai.durable_exec.dbos')
+    store = SqlitePlanStore(tmp_path / 'plan.db')
+    planning = Planning[Any](store=store)
+    agent = Agent(TestModel(), name='worker', capabilities=[planning, engine.DBOSDurability()])
+    toolset = planning.get_toolset()
+    assert isinstance(toolset, PlanningToolset)
+    told: list[str] = []
+    for _ in range(2):
+        ctx = RunContext[Any](
+            deps=None,
+            model=TestModel(),
+            usage=RunUsage(),
+            run_id='run-1',
+            tool_call_id='call-1',
+            agent=agent,
+            root_capability=agent.root_capability,
+        )
+        tool = (await toolset.get_tools(ctx))['add_task']
+        told.append(await toolset.call_tool('add_task', {'content': 'a'}, ctx, tool))
+    assert told[0] == told[1]
+    # What a tool of the agent does to the plan has no call of its own, and is done each time.
+    await toolset.add_task(ctx, 'b')
+    await toolset.add_task(ctx, 'c')
+    assert [step.content for step in (await store.read()).steps] == ['a', 'b', 'c']
