@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from planctl.cli.interrupting import ends_at_once
 from planctl.cli.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def _model(name: str, text: str) -> Any:
     return typer.Option(f'--{name}', metavar='NAME', help=text, rich_help_panel='Agents and models')
 
 
+@ends_at_once()
 def run_command(
     settings: Settings,
     objective: Annotated[

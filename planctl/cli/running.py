@@ -26,6 +26,7 @@ from planctl.cli.settings import Settings
 from planctl.cli.stopping import is_left_behind, signals_end
 from planctl.cli.terminal import is_conversation
 from planctl.sanitize import shown, shown_block
+from planctl.stores.base import BaseStore
 from planctl.text import step_line
 
 
@@ -55,21 +56,30 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
             watch.close()
             return _finish(settings, came[0], listed=watch.plain, answered=events != '-')
 
-        async def go() -> None:
-            async with AsyncExitStack() as held:
+        async def ready(held: AsyncExitStack) -> BaseStore:
+            """Open what the run needs; what does not come up is not waited for after Ctrl-C."""
+            stop.bind()
+            try:
                 store = await held.enter_async_context(opening)
-                person = Asking(watch, store, actor) if is_conversation() else None
-                job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
-                # One that does not come up is not waited for after Ctrl-C.
                 for servers in cast.servers:
                     await held.enter_async_context(servers.running(hear))
-                with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
+            finally:
+                stop.unbind()
+            return store
+
+        async def go() -> None:
+            person: Asking | None = None
+            with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
+                async with AsyncExitStack() as held:
+                    store = await ready(held)
+                    person = Asking(watch, store, actor) if is_conversation() else None
+                    job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
                     if wanted.helps:
                         assert cast.executor_model is not None
                         result = await help_out(job, cast.executor_model, stop)
                     else:
                         result = await run(job, planner=cast.planner_model, executor=cast.executor_model, stop=stop)
-                job.introduce()
+                    job.introduce()
             if cast.rehearsal is not None:
                 result = cast.rehearsal.ended(result)
             if log is not None:
@@ -81,6 +91,11 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
         live_long()
         try:
             asyncio.run(go())
+        except asyncio.CancelledError:
+            # Before a run has begun there is nothing to answer.
+            if stop.reason is None:
+                raise
+            return STATUS[stop.reason]
         except SystemExit:
             # asyncio passes it on also where whoever awaited it has dealt with it.
             if not came:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from process_helpers import environment, planctl, until
+from process_helpers import environment, planctl, started, until
 from runner_helpers import write
 
 from planctl.agent import mcp
@@ -261,6 +263,27 @@ async def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeyp
     with pytest.raises(SpecError, match='a: cannot be reached: no answer in 0 s'):
         async with load_servers(tmp_path / 'm.json', 'm.json').running(lambda _: None):
             pass
+
+
+@needs_mcp
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_whose_server_does_not_come_up(number: int, tmp_path: Path) -> None:
+    silent = {'command': 'sh', 'args': ['-c', 'echo $$ > pid; exec sleep 60']}
+    write(tmp_path, 'mcp.json', json.dumps({'mcpServers': {'silent': silent}}))
+    with started(tmp_path, 'x', '--plan-first', '--model', 'offline', '--mcp', 'mcp.json') as process:
+        pid = tmp_path / 'pid'
+        until(lambda: pid.exists() and pid.read_text().endswith('\n'))
+        process.send_signal(number)
+        if number == signal.SIGINT:  # Somebody has no patience.
+            until(lambda: process.poll() is not None or process.send_signal(number) is not None, 15)
+        _, err = process.communicate(timeout=15)
+        with suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            # Only whoever ends at once leaves it behind.
+            assert number == signal.SIGINT
+    at_once = 'planctl: interrupted at once; what was in progress is given back by the next `planctl run`\n'
+    assert (process.returncode, err) == ((130, at_once) if number == signal.SIGINT else (143, ''))
+    assert not (tmp_path / 'plan.db').exists()
 
 
 def test_the_extra_is_named_when_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,15 @@ def test_a_second_signal_ends_the_process_at_once(folder: Path) -> None:
     assert 'taking over from run' in again.stderr
 
 
+def test_an_interruption_before_the_run_ends_it_whatever_it_comes_in_the_middle_of(folder: Path) -> None:
+    # An exception that comes out of a finalizer is lost.
+    unlucky = 'import os\nclass Unlucky:\n    def __del__(self):\n        os.kill(os.getpid(), 2)\nUnlucky()\n'
+    write(folder, 'unlucky.py', unlucky + AGENT)
+    done = planctl(folder, 'run', 'x', '--agent', 'unlucky:agent')
+    assert (done.returncode, done.stdout, done.stderr) == (130, '', '')
+    assert not (folder / 'plan.db').exists()
+
+
 def test_kill_9_and_the_next_run_takes_over_at_once(folder: Path) -> None:
     with started(folder, *WORDS) as process:
         until(under_way(folder, '2'))
