@@ -143,9 +143,10 @@ def leave(connection: sqlite3.Connection, path: str, log: tuple[int, int] | None
 def is_blank(path: str) -> bool:
     """Return whether there is no file, or one that nothing was written to."""
     try:
-        return os.path.getsize(path) == 0
+        found = os.stat(path)
     except OSError:
         return True
+    return found.st_size == 0 and stat.S_ISREG(found.st_mode)
 
 
 def read_from(path: str, patience: Patience, work: Callable[[sqlite3.Connection], T]) -> T:

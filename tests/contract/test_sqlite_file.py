@@ -470,7 +470,11 @@ def test_a_file_that_is_no_plan_is_named_and_left_alone(
 def test_a_folder_a_device_and_a_pipe_are_no_databases(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / 'pipe')
     for path in (tmp_path, tmp_path / 'pipe', Path('/dev/null')):
-        for attempt in (lambda path=path: read(path), lambda path=path: write(path, Add('new'))):
+        for attempt in (
+            lambda path=path: read(path),
+            lambda path=path: write(path, Add('new')),
+            lambda path=path: write(path, Remove('not there')),
+        ):
             with pytest.raises(DamagedStore, match=r'is a folder|is not a regular file'):
                 attempt()
 
