@@ -134,16 +134,17 @@ class Planning(AbstractCapability[AgentDepsT]):
         if self.guidance is not None:
             return self.guidance or None
         # What is given to a run can be wrapped too, which only its requests tell; it is the same for all of them.
-        is_placed = self._run is None or self._run.is_placed
-        return guidance_for(self.tool_names, inject=self.inject) or None if is_placed else self._guidance
+        if self._run is not None and not self._run.is_placed:
+            return self._guidance
+        names = self._run.names if self._run is not None else self._names()
+        return guidance_for(names, inject=self.inject) or None
 
     def _guidance(self, ctx: RunContext[AgentDepsT]) -> str:
         return guidance_for(self._names(prefix_of(ctx, self)), inject=self.inject)
 
-    @property
-    def tool_names(self) -> Mapping[str, str]:
-        """The registered tools and what the model calls them."""
-        return self._run.names if self._run is not None else self._names()
+    def tool_names(self, ctx: RunContext[AgentDepsT]) -> Mapping[str, str]:
+        """Return the registered tools and what the model calls them."""
+        return self._run.names if self._run is not None else self._names(prefix_of(ctx, self))
 
     def _names(self, prefix: str | None = None) -> dict[str, str]:
         return {name: f'{prefix or ""}{name}' for name in self.mode.tools}
@@ -225,7 +226,7 @@ class Planning(AbstractCapability[AgentDepsT]):
         if not self.inject or not messages or not isinstance(messages[-1], ModelRequest):
             return request_context
         known = run.seen.known if run is not None else None
-        reminder = await self._read(ctx, 'reminder', dict(self.tool_names), known)
+        reminder = await self._read(ctx, 'reminder', dict(self.tool_names(ctx)), known)
         if run is not None:
             run.seen.remind(reminder.shown, reminder.rest, reminder.gone, messages=len(messages))
         if not reminder.text:

@@ -175,7 +175,7 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
         planning = self._planning(ctx)
         outcome = await planning.change_plan(ctx, operations, key)
         if isinstance(outcome, Refusal):
-            return Answer(refusal_text(outcome, planning.tool_names), failed=True)
+            return Answer(refusal_text(outcome, planning.tool_names(ctx)), failed=True)
         return Answer(reply(operations, outcome, reminded=planning.reminds))
 
     async def _read(self, ctx: RunContext[AgentDepsT], what: str) -> Answer:

@@ -186,7 +186,7 @@ async def test_a_tool_call_that_a_worker_carries_out_again_changes_the_plan_once
     engine = pytest.importorskip('pydantic_ai.durable_exec.dbos')
     store = SqlitePlanStore(tmp_path / 'plan.db')
     planning = Planning[Any](store=store)
-    agent = Agent(TestModel(), name='worker', capabilities=[planning, engine.DBOSDurability()])
+    agent = Agent(TestModel(), name='worker', capabilities=[planning.prefix_tools('p'), engine.DBOSDurability()])
     toolset = planning.get_toolset()
     assert isinstance(toolset, PlanningToolset)
     told: list[str] = []
@@ -203,6 +203,7 @@ async def test_a_tool_call_that_a_worker_carries_out_again_changes_the_plan_once
         tool = (await toolset.get_tools(ctx))['add_task']
         told.append(await toolset.call_tool('add_task', {'content': 'a'}, ctx, tool))
     assert told[0] == told[1]
+    assert '`p_remove_task`' in await toolset.write_plan(ctx, [])
     # What a tool of the agent does to the plan has no call of its own, and is done each time.
     await toolset.add_task(ctx, 'b')
     await toolset.add_task(ctx, 'c')
