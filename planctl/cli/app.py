@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import typer
 
 from planctl.cli.commands import application
+from planctl.cli.complete import mend_words
 from planctl.cli.failure import DONE, INTERNAL, INTERRUPTED, is_usage, report
 from planctl.cli.output import begin
 
@@ -17,6 +18,7 @@ def run(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     begin(words)
     try:
+        mend_words()
         status = application()(words, prog_name='planctl', standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

@@ -5,6 +5,7 @@ Two of the shells evaluate what they are given. Words and texts are therefore cu
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -15,6 +16,17 @@ import typer
 _PLAIN = re.compile(r'[\w./@%+,-]+')
 _TEXT = re.compile(r'[^\w .,/@%+=-]+')
 _LONGEST = 60
+
+
+def mend_words() -> None:
+    """Take `--option=value` for what it is where bash asks: it makes three words of it, which Typer does not know."""
+    if os.environ.get('_PLANCTL_COMPLETE') != 'complete_bash':
+        return
+    words = os.environ.get('COMP_WORDS', '').split('\n')
+    here = int(os.environ.get('COMP_CWORD', '0'))
+    signs = [at for at, word in enumerate(words) if word == '=' and at != here and words[at - 1].startswith('--')]
+    os.environ['COMP_WORDS'] = '\n'.join(word for at, word in enumerate(words) if at not in signs)
+    os.environ['COMP_CWORD'] = str(here - sum(at < here for at in signs))
 
 
 def ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:

@@ -76,6 +76,22 @@ def test_what_is_offered(plan: Path, line: str, offered: str) -> None:
     assert outcome.out.split() == offered.split()
 
 
+@pytest.mark.parametrize(
+    ('line', 'offered'),
+    [
+        ('planctl --db = plan.db done ', '2 42d1ca5e'),
+        ('planctl --db = plan.db --session = other done ', '1'),
+        ('planctl show --status = c', 'completed cancelled'),
+        ('planctl show --session =', 'default other'),
+        ('planctl add a = b --under ', '1 2 42d1ca5e'),
+    ],
+)
+def test_bash_makes_three_words_of_an_option_with_its_value(plan: Path, line: str, offered: str) -> None:
+    outcome = complete(plan, 'bash', line, COMP_WORDS=line.replace(' ', '\n'))
+    assert (outcome.status, outcome.err) == (0, '')
+    assert outcome.out.split() == offered.split()
+
+
 def test_the_environment_counts(plan: Path, tmp_path: Path) -> None:
     fill(tmp_path / 'b.db', 'x', 'y', 'z', session='s')
     env = {'PLANCTL_DB': str(tmp_path / 'b.db'), 'PLANCTL_SESSION': 's'}
