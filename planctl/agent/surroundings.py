@@ -87,7 +87,19 @@ def durability(ctx: RunContext[Any]) -> BaseDurabilityCapability[Any] | None:
 
 def _replays_tools(ctx: RunContext[Any]) -> bool:
     engine = durability(ctx)
-    return engine is not None and ctx.in_durable_context and 'function' not in engine.engine_spec.wrapped_toolset_kinds
+    if engine is None or not ctx.in_durable_context:
+        return False
+    return 'function' not in engine.engine_spec.wrapped_toolset_kinds or workflow_key(ctx) is not None
+
+
+def workflow_key(ctx: RunContext[Any]) -> str | None:
+    """Return the key of a tool's metadata that, being false, has this run's engine call the tool in workflow code.
+
+    There a plan tool finds its run, and what it asks of the store is an operation that the engine records. In a unit of
+    its own, maybe on another machine, it would know nothing of the run, and could tell it nothing.
+    """
+    engine = durability(ctx)
+    return engine.engine_spec.tool_config_key if engine is not None and ctx.in_durable_context else None
 
 
 class _Rewriters(type):

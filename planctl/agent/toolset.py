@@ -14,7 +14,7 @@ from planctl.agent import prompts
 from planctl.agent.answers import Refusal
 from planctl.agent.arguments import BadArguments, LenientValidator, check_reading, operations_of
 from planctl.agent.replies import refusal_text, reply
-from planctl.agent.surroundings import key_of, needs_barrier
+from planctl.agent.surroundings import key_of, needs_barrier, workflow_key
 from planctl.items import PlanItem, PlanStatusUpdate
 from planctl.operations import Add, Depend, Draft, Operation, Remove, Replace, SetStatus, Undepend
 from planctl.plan import TaskStatus
@@ -56,7 +56,7 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
             cast(Any, tool.function_schema).validator = LenientValidator()
             self.add_tool(tool)
         self._own = dict(self.tools)
-        self._listed: dict[tuple[int, bool], dict[str, ToolsetTool[AgentDepsT]]] = {}
+        self._listed: dict[tuple[int, bool, str | None], dict[str, ToolsetTool[AgentDepsT]]] = {}
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> AbstractToolset[AgentDepsT]:
         """Return this toolset where the capability brought it, else a copy with a plan of this run's own."""
@@ -68,17 +68,17 @@ class PlanningToolset(FunctionToolset[AgentDepsT]):
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the tools, each running alone only where their order could not be kept otherwise."""
-        barrier = needs_barrier(ctx, self.capability)
-        known = self._listed.get((ctx.max_retries, barrier))
+        barrier, key = needs_barrier(ctx, self.capability), workflow_key(ctx)
+        known = self._listed.get((ctx.max_retries, barrier, key))
         # Nothing else makes a difference to our own tools, and they are asked for with each request.
         if known is not None and self.tools == self._own:
             return dict(known)
         tools = await super().get_tools(ctx)
-        if barrier:
-            tools = {
-                name: replace(tool, tool_def=replace(tool.tool_def, sequential=True)) for name, tool in tools.items()
-            }
-        self._listed[ctx.max_retries, barrier] = tools
+        for name, tool in tools.items():
+            metadata = tool.tool_def.metadata if key is None else {**(tool.tool_def.metadata or {}), key: False}
+            tool_def = replace(tool.tool_def, sequential=barrier or tool.tool_def.sequential, metadata=metadata)
+            tools[name] = replace(tool, tool_def=tool_def)
+        self._listed[ctx.max_retries, barrier, key] = tools
         return dict(tools)
 
     async def call_tool(
