@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from shutil import get_terminal_size
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -43,6 +44,8 @@ class PlanView:
     """The steps with their depths; `None` is the whole tree."""
     room: int | None = None
     """How many lines there are: where that is too few, the rows around the first open step are shown."""
+    screen: int | None = None
+    """The lines of a screen that is scrolled: under a plan that is taller the bar is repeated, where it is seen."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the objective, the bar and the steps."""
@@ -58,9 +61,8 @@ class PlanView:
             depth, step = rows[at]
             return [*self._step(console, depth, step, width, id_width, ascii_only)]
 
-        head = [*self._objective(console, width), *_wrap(console, self._progress(width, ascii_only), width)]
-        if rows:
-            head.append(Text())
+        progress = [*_wrap(console, self._progress(width, ascii_only), width)]
+        head = [*self._objective(console, width), *progress, *([Text()] if rows else [])]
         yield from head
         first, last = 0, len(rows)
         if self.room is not None:
@@ -70,6 +72,8 @@ class PlanView:
         if last - first < len(rows):
             which = f'steps {first + 1} to {last}' if last - first > 1 else f'step {last}'
             yield Text(f'{which} of {len(rows)}', 'dim')
+        if self.screen is not None and len(head) + sum(len(lines(at)) for at in range(first, last)) >= self.screen:
+            yield from (Text(), *progress)
 
     def _objective(self, console: Console, width: int) -> Iterator[Text]:
         # The first line says what it is about. The rest, often a whole document, would push the steps off the screen.
@@ -195,7 +199,7 @@ def window(steps: Sequence[Step], height: Callable[[int], int], room: int) -> tu
 
 def print_plan(plan: Plan, rows: Sequence[tuple[int, Step]], *, now: float) -> None:
     """Write the plan to the terminal."""
-    _print([PlanView(plan, now, rows)])
+    _print([PlanView(plan, now, rows, screen=get_terminal_size().lines)])
 
 
 def print_steps(plan: Plan, steps: Iterable[Step], *, now: float) -> None:

@@ -164,6 +164,14 @@ def test_an_objective_of_many_lines_leaves_the_screen_to_the_steps(plan: Path) -
     assert plain(on_terminal(plan, 80, 'show')).startswith('Ship it …\n█')
 
 
+def test_under_a_plan_that_is_taller_than_the_screen_there_is_the_bar_again(plan: Path) -> None:
+    assert plain(on_terminal(plan, 80, 'show')).count('of 6 resolved') == 1
+    store(plan / 'plan.db', *(Add(f'Step {at}') for at in range(20)))
+    lines = plain(on_terminal(plan, 80, 'show')).splitlines()
+    assert lines[-3:] == ['○ 26  Step 19  pending', '', lines[1]]
+    assert '2 of 26 resolved' in lines[1]
+
+
 def test_a_step_in_detail(plan: Path) -> None:
     assert plain(on_terminal(plan, 40, 'show', '3')).splitlines() == [
         '● 3  Quick ones that need no database',
@@ -200,7 +208,7 @@ def test_hostile_text_never_steers_the_terminal(folder: Path) -> None:
 def test_a_deep_plan_stays_on_the_screen(folder: Path) -> None:
     store(folder / 'plan.db', *(Add(f'Level {n}', parent_id=str(n - 1) if n > 1 else None) for n in range(1, 200)))
     lines = plain(on_terminal(folder, 40, 'show')).splitlines()
-    assert len(lines) == 201
+    assert len(lines) == 199 + 4  # With the bar and a blank line on each side of them.
     assert all(len(line) <= 40 for line in lines)
 
 
