@@ -110,12 +110,23 @@ class Terminal:
         self.written += found.decode('utf-8', 'replace')
         return found.decode('utf-8', 'replace').replace('\r\n', '\n')
 
-    def resize(self, columns: int, rows: int = 24) -> None:
+    def resize(self, columns: int, rows: int = 24) -> str:
+        """Make it another size while the command stands still; return what it had written until then."""
         import fcntl
+        import select
+        import signal
         import struct
         import termios
 
+        self.command.send_signal(signal.SIGSTOP)
+        os.waitpid(self.command.pid, os.WUNTRACED)
+        found = b''
+        while select.select([self._controller], [], [], 0)[0] and (block := self._read()):
+            found += block
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+        self.command.send_signal(signal.SIGCONT)
+        self.written += found.decode('utf-8', 'replace')
+        return found.decode('utf-8', 'replace').replace('\r\n', '\n')
 
     def type(self, text: str) -> None:
         os.write(self._controller, text.encode())

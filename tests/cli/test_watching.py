@@ -68,8 +68,8 @@ def test_a_plan_is_redrawn_in_place(folder: Path) -> None:
 def test_a_terminal_that_became_narrower_shows_nothing_twice(folder: Path) -> None:
     fill(folder / 'plan.db', 'A step with a text that fits in sixty columns', 'Short')
     terminal = Terminal(folder, 60, 'show', '--watch')
-    before = screen(terminal.until('Short  \x1b[2mpending\x1b[0m'))
-    terminal.resize(25)
+    drawn = terminal.until('Short  \x1b[2mpending\x1b[0m')
+    before = screen(drawn + terminal.resize(25))
     after = terminal.until('Short  \x1b[2mpending\x1b[0m')
     terminal.type('\x03')
     terminal.end()
