@@ -115,10 +115,10 @@ class _Rewriters(type):
         if kind.before_model_request is AbstractCapability[Any].before_model_request:
             return False
         try:
-            # Of `Hooks` each instance says its place, and a kind cannot be asked. One that asks for none comes first:
-            # we wait for pydantic-ai's own rewriters, which it does not.
             ordering = kind.get_ordering(cast(Any, None))
-        except AttributeError:
+        except Exception:
+            # Each instance says its place, as of `Hooks`, and a kind cannot be asked. One that asks for none comes
+            # first: we wait for pydantic-ai's own rewriters, which it does not.
             return False
         if ordering is None:
             return True

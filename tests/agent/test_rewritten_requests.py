@@ -37,6 +37,14 @@ class InPlace(AbstractCapability[Any]):
         return request_context
 
 
+@dataclass
+class ByItsOptions(InPlace):
+    """Says its place by what it was made with, so that its kind cannot be asked."""
+
+    def get_ordering(self):
+        return CapabilityOrdering() if vars(self) else None
+
+
 def window(messages: list[Any]) -> list[Any]:
     return messages[-3:] if len(messages) > 4 else messages
 
@@ -52,6 +60,7 @@ REWRITERS: dict[str, Callable[[], AbstractCapability[Any]]] = {
     'messages made anew': lambda: ProcessHistory(lambda messages: [replace(message) for message in messages]),
     'compaction': Compaction,
     'with a place of its own': InPlace,
+    'with a place by its options': ByItsOptions,
     'a hook': lambda: Hooks(before_model_request=keep_what_is_sent),
 }
 
