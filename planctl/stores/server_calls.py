@@ -75,7 +75,7 @@ class ServerCalls:
         self._lost = lost
         self._typed = typed
         self._reached = False
-        """Whether the server was there once: then it may be restarting, else its name may be wrong."""
+        """Whether the server was there the last time: then it may be restarting, else its name may be wrong."""
         self._locks: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
         self._guard = threading.Lock()
 
@@ -150,9 +150,13 @@ class ServerCalls:
                 conflicts += 1
                 longest = min(0.0005 * 2 ** min(conflicts, 10), 0.05)
             except Exception as error:
+                if waiting.unconfirmed or not self._lost(error):
+                    raise
                 longest = min(0.05 * losses, 0.5)
-                is_over = asyncio.get_running_loop().time() + longest > waiting.deadline
-                if waiting.unconfirmed or not self._lost(error) or is_over or (losses and not self._reached):
+                if asyncio.get_running_loop().time() + longest > waiting.deadline:
+                    self._reached = False  # What comes next does not wait again.
+                    raise
+                if losses and not self._reached:
                     raise
                 waiting.interfered = False
                 losses += 1

@@ -122,6 +122,11 @@ async def test_one_that_does_not_come_back_in_time_is_said_to_be_lost() -> None:
     with pytest.raises(StorageError, match='lost'):
         await impatient.do(server)
     assert server.asked > 3
+    # Whoever is told so does not wait again.
+    server.asked = 0
+    with pytest.raises(StorageError, match='lost'):
+        await impatient.do(server)
+    assert server.asked == 2
 
 
 async def test_a_change_that_may_be_stored_is_not_tried_again_although_the_server_was_there() -> None:
