@@ -42,4 +42,4 @@ def is_full(folder: str) -> bool:
         return False
     # What is kept back is kept for root. Some file systems do not count, and say that they have no blocks at all.
     free = found.f_bfree if os.geteuid() == 0 else found.f_bavail
-    return found.f_blocks > 0 and free * found.f_frsize < _ROOM
+    return found.f_blocks > 0 and free * (found.f_frsize or found.f_bsize) < _ROOM

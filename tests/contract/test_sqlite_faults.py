@@ -232,20 +232,21 @@ def test_a_first_plan_leaves_nothing_on_a_disk_that_is_full(tmp_path: Path, monk
 
 @pytest.mark.skipif(not hasattr(os, 'statvfs'), reason='this system does not tell how much room there is')
 @pytest.mark.parametrize(
-    ('user', 'blocks', 'free', 'for_all', 'full'),
+    ('user', 'unit', 'blocks', 'free', 'for_all', 'full'),
     [
-        (1, 100, 90, 90, False),
-        (1, 100, 15, 15, True),
-        (1, 100, 90, 0, True),
-        (0, 100, 90, 0, False),
-        (0, 100, 15, 0, True),
-        (1, 0, 0, 0, False),
+        (1, 4096, 100, 90, 90, False),
+        (1, 4096, 100, 15, 15, True),
+        (1, 4096, 100, 90, 0, True),
+        (0, 4096, 100, 90, 0, False),
+        (0, 4096, 100, 15, 0, True),
+        (1, 4096, 0, 0, 0, False),
+        (1, 0, 100, 90, 90, False),
     ],
 )
 def test_what_is_kept_back_for_root_is_no_room_for_others(
-    user: int, blocks: int, free: int, for_all: int, full: bool, monkeypatch: pytest.MonkeyPatch
+    user: int, unit: int, blocks: int, free: int, for_all: int, full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = os.statvfs_result((4096, 4096, blocks, free, for_all, 0, 0, 0, 0, 255))
+    found = os.statvfs_result((4096, unit, blocks, free, for_all, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, 'statvfs', lambda folder: found)
     monkeypatch.setattr(os, 'geteuid', lambda: user)
     assert is_full('anywhere') is full
