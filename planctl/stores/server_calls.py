@@ -172,8 +172,11 @@ def _times_cancelled() -> int:
 
 
 def _unavailable(message: str, waiting: Waiting) -> StoreUnavailable:
-    unsure = '; the change may be stored or not' if waiting.unconfirmed else ''
-    return StoreUnavailable(f'{message}{unsure}')
+    if not waiting.unconfirmed:
+        return StoreUnavailable(message)
+    return StoreUnavailable(
+        f'{message}; the change may be stored or not', hint='look at the plan before it is done again'
+    )
 
 
 def driver_names(error: BaseException | None, *packages: str) -> set[str]:

@@ -424,8 +424,9 @@ async def test_an_answer_that_is_lost_is_said_to_be_unsure_and_not_done_twice(
         store = valkey.store(client)
         await apply(store, Add('one'))
         proxy.cut_after(b'EXEC')
-        with pytest.raises(StoreUnavailable, match='the change may be stored or not'):
+        with pytest.raises(StoreUnavailable, match='the change may be stored or not') as caught:
             await apply(store, Add('two'), key='k')
+        assert caught.value.hint == 'look at the plan before it is done again'
         assert (await apply(store, Add('two'), key='k')).replayed
         assert [step.content for step in (await read(store)).steps] == ['one', 'two']
 
