@@ -65,8 +65,7 @@ def restated(change: Change) -> str:
     for entry in change.updated:
         step, was = entry.step, entry.before or entry.step
         if step.parent_id != was.parent_id:
-            place = f'under {shown(step.parent_id)}' if step.parent_id else 'at the top level'
-            places.append(f'{shown(step.id)} is {place} now')
+            places.append(_place(step))
         if not entry.status_changed and step != replace(was, parent_id=step.parent_id):
             changed.append(step.id)
     if changed:
@@ -166,10 +165,17 @@ def edited(change: Change, named: Sequence[str]) -> str:
             on = f'depends on {_ids(step.depends_on)}' if step.depends_on else 'depends on nothing'
             parts.append(f'{shown(step_id)} is {WORDS[step.status]} and {on}')
             continue
+        if earlier is not None and earlier.parent_id != step.parent_id:
+            parts.append(_place(step))
         if earlier is not None and earlier.status is not step.status:
             waits = waits_for(after, step)
             parts.append(f'{shown(step_id)} ' + (f'waits for {_ids(waits)}' if waits else f'is {WORDS[step.status]}'))
     return ' · '.join([*parts, *_consequences(change, named)])
+
+
+def _place(step: Step) -> str:
+    place = f'under {shown(step.parent_id)}' if step.parent_id else 'at the top level'
+    return f'{shown(step.id)} is {place} now'
 
 
 def _consequences(change: Change, named: Sequence[str]) -> list[str]:

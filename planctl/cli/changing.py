@@ -24,10 +24,14 @@ Ids = Annotated[
 ]
 Note = Annotated[str | None, typer.Option('-m', '--note', metavar='TEXT', help='Why, kept on the step.')]
 Before = Annotated[
-    str | None, typer.Option('--before', metavar='ID', help='Place it before this step.', autocompletion=complete.ids)
+    str | None,
+    typer.Option(
+        '--before', metavar='ID', help='Place it before this step, on its level.', autocompletion=complete.ids
+    ),
 ]
 After = Annotated[
-    str | None, typer.Option('--after', metavar='ID', help='Place it after this step.', autocompletion=complete.ids)
+    str | None,
+    typer.Option('--after', metavar='ID', help='Place it after this step, on its level.', autocompletion=complete.ids),
 ]
 
 EXAMPLES = {
@@ -70,7 +74,7 @@ def add(
         check_text(text)
 
     def make(plan: Plan) -> Iterable[Operation]:
-        parent = None if under is None else resolve(plan, under)
+        parent = _level(plan, before, after) if under is None else resolve(plan, under)
         waits = tuple(resolve_all(plan, depends_on or ()))
         next_to = _place(plan, before, after)
         return [
@@ -151,15 +155,17 @@ def edit(
         if text is not None or active_form is not None:
             yield Edit(step_id, text, active_form)
         current = plan.step(step_id).depends_on
-        for word in drop_dependency or ():
-            other = word if word in current else resolve(plan, word)
-            if other in current:
-                yield Undepend(step_id, other)
+        dropped = [word if word in current else resolve(plan, word) for word in drop_dependency or ()]
+        yield from (Undepend(step_id, other) for other in dict.fromkeys(dropped) if other in current)
         for other in resolve_all(plan, depends_on or ()):
+            if other in dropped:
+                raise InputError(f'{other} is both to be waited for and not to be')
             if other not in current:
                 yield Depend(step_id, other)
         if under is not None:
             yield Move(step_id, top=True) if under == 'none' else Move(step_id, under=resolve(plan, under))
+        elif (before or after) and (level := _level(plan, before, after)) != plan.step(step_id).parent_id:
+            yield Move(step_id, under=level, top=level is None)
         if before is not None or after is not None:
             yield Move(
                 step_id,
@@ -265,6 +271,12 @@ def _move(settings: Settings, verb: str, ids: Sequence[str], note: str | None, c
 def _only_one(before: str | None, after: str | None) -> None:
     if before is not None and after is not None:
         raise InputError('a step is placed --before or --after another, not both')
+
+
+def _level(plan: Plan, before: str | None, after: str | None) -> str | None:
+    """Return what the step is under that another is placed beside: anywhere else it would not be seen there."""
+    word = after if before is None else before
+    return None if word is None else plan.step(resolve(plan, word)).parent_id
 
 
 def _place(plan: Plan, before: str | None, after: str | None) -> str | None:

@@ -64,10 +64,10 @@ def test_adding_under_a_resolved_step_says_how_to_open_it(cli: Cli) -> None:
 def test_everything_of_a_step_is_edited_at_once(cli: Cli) -> None:
     fill(cli.folder / 'plan.db', 'One', 'Two', 'Three')
     words = ('--content', 'Uno', '--active-form', 'Doing', '--under', '3', '--depends-on', '2', '--after', '2')
-    assert cli.ok('edit', '1', *words).out == 'edited 1 · 1 waits for 2\n'
+    assert cli.ok('edit', '1', *words).out == 'edited 1 · 1 is under 3 now · 1 waits for 2\n'
     assert steps(cli)['1'] == Step('1', 'Uno', TaskStatus.blocked, 'Doing', '3', ('2',))
     assert list(steps(cli)) == ['2', '1', '3']
-    assert cli.ok('edit', '1', '--drop-dependency', '2', '--under', 'none').out == 'edited 1 · 1 is pending\n'
+    assert cli.ok('edit', '1', '--drop-dependency', '2', '--under', 'none').out == 'edited 1 · 1 is at the top level now · 1 is pending\n'
     assert steps(cli)['1'].parent_id is None
 
 
@@ -228,6 +228,27 @@ def test_a_reason_in_the_place_of_an_id_is_told_where_it_goes(chain: Cli, comman
     refused = chain(command, '1', 'waits for a key')
     assert refused.status == 2
     assert refused.err.endswith(f'(why goes behind -m: planctl {command} ID -m TEXT)\n')
+
+
+def test_what_is_placed_beside_a_step_is_on_its_level(chain: Cli) -> None:
+    def tree() -> list[str]:
+        return chain.ok('show').lines[3:-1]
+
+    assert tree() == ['[ ] 4 Four', '  [ ] 5 Five', '  [ ] 6 Six']
+    chain.ok('add', 'Seven', '--before', '6')
+    chain.ok('add', 'Eight', '--after', '4')
+    assert tree() == ['[ ] 4 Four', '  [ ] 5 Five', '  [ ] 7 Seven', '  [ ] 6 Six', '[ ] 8 Eight']
+    assert chain.ok('edit', '8', '--before', '5').out == 'edited 8 · 8 is under 4 now\n'
+    assert chain.ok('edit', '7', '--after', '4').out == 'edited 7 · 7 is at the top level now\n'
+    assert tree() == ['[ ] 4 Four', '  [ ] 8 Eight', '  [ ] 5 Five', '  [ ] 6 Six', '[ ] 7 Seven']
+    assert chain.json('edit', '8', '--before', '8')['changed'] == []
+    assert chain('edit', '4', '--before', '5', '--json').error['code'] == 'cycle'
+
+
+def test_a_step_cannot_be_waited_for_and_not(chain: Cli) -> None:
+    refused = chain('edit', '2', '--depends-on', '1', '--drop-dependency', '1', '--json')
+    assert (refused.status, refused.error['code']) == (2, 'usage')
+    assert chain.json('show', '2')['items'][0]['depends_on'] == ['1']
 
 
 def test_a_hint_means_the_same_plan(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
