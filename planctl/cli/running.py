@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, ExitStack, suppress
 
 from planctl.agent.job import Job, Stop, Wanted
 from planctl.agent.lease import Holder
-from planctl.agent.outcome import STATUS, Result
+from planctl.agent.outcome import STATUS, Result, StopReason
 from planctl.agent.runner import help_out, run
 from planctl.agent.tracing import start_tracing
 from planctl.agent.watch import RunEvent
@@ -85,8 +85,11 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
             if log is not None:
                 log.finish(result)
             came.append(result)
-            if stop.reason is not None and is_left_behind():
-                os._exit(_flushed(finish()))
+            if result.stop_reason in _CUT_OFF and is_left_behind():
+                status = finish()
+                with suppress(Exception):  # What was to be said of it is said.
+                    open_now.close()
+                os._exit(_flushed(status))
 
         live_long()
         try:
@@ -101,6 +104,16 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
             if not came:
                 raise
         return finish()
+
+
+_CUT_OFF = (
+    StopReason.limit,
+    StopReason.error,
+    StopReason.interrupted,
+    StopReason.terminated,
+    StopReason.hung_up,
+)
+"""The ends at which a tool may be at work."""
 
 
 def _flushed(status: int) -> int:

@@ -72,6 +72,14 @@ def test_a_tool_that_blocks_its_thread_does_not_keep_an_interrupted_run(folder: 
     assert plan_in(folder).step('1').note == 'interrupted'
 
 
+def test_a_tool_that_blocks_its_thread_does_not_keep_a_run_whose_time_is_over(folder: Path) -> None:
+    words = ('1. a `anything`', '--plan-first', '--agent', 'agents:blocked', '--timeout', '2s', '--json')
+    with started(folder, *words) as process:
+        out, _ = process.communicate(timeout=40)
+    assert (process.returncode, json.loads(out)['limit']) == (6, 'timeout')
+    assert plan_in(folder).step('1').note == 'interrupted'
+
+
 def test_a_second_signal_ends_the_process_at_once(folder: Path) -> None:
     with started(folder, '1. a `anything`', '--plan-first', '--agent', 'agents:hung') as process:
         until((folder / 'blocking').exists)
