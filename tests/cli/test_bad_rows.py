@@ -93,7 +93,7 @@ def test_a_loop_made_by_hand_is_named_shown_and_untied(cli: Cli) -> None:
     assert shown.err == 'planctl: these steps wait for each other: 1, 2, 1\n'
     assert len(shown.lines) == 4
     cli.ok('done', '3')
-    assert cli.ok('edit', '1', '--under', 'none').lines == ['edited 1']
+    assert cli.ok('edit', '1', '--under', 'none').lines == ['edited 1 · 1 is at the top level now']
     assert cli.ok('show').err == ''
 
 
