@@ -90,7 +90,7 @@ class RedisPlanStore(BaseStore):
         wait: float = 10.0,
         log_limit: int = LOG_LIMIT,
     ) -> None:
-        if expire_seconds is not None and expire_seconds < 1:
+        if expire_seconds is not None and (type(expire_seconds) is not int or expire_seconds < 1):
             raise InputError('expire_seconds is a whole number of seconds from 1, or None')
         self._client = client
         self._session = check_session(session)

@@ -224,8 +224,8 @@ async def test_what_we_add_to_a_list_that_expires_goes_with_it(valkey: Place) ->
         assert max(times) - min(times) < 100
 
 
-@pytest.mark.parametrize('seconds', [0, -1])
-async def test_an_expiry_that_is_refused(valkey: Place, seconds: int) -> None:
+@pytest.mark.parametrize('seconds', [0, -1, 1.5, True])
+async def test_an_expiry_that_is_refused(valkey: Place, seconds: Any) -> None:
     async with valkey.connect() as client:
         with pytest.raises(InputError):
             valkey.store(client, expire_seconds=seconds)
