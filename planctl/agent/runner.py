@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.models import Model
 
-from planctl.agent.executor import begins_anew, carry_out, left, prepare
+from planctl.agent.executor import begins_anew, carry_out, describe_end, left, prepare
 from planctl.agent.job import End, Job, Stop
 from planctl.agent.lease import session_lease
 from planctl.agent.outcome import Result, StopReason
@@ -138,7 +138,11 @@ def _require_prices(job: Job, planner: Model | None, executor: Model | None) -> 
 
 
 def _result(job: Job, end: End, plan: Plan) -> Result:
-    message = end.message or (left(plan) if plan.progress.open else 'the plan of the session is as it was')
+    message = end.message
+    if not message and job.record.completed and plan.progress.finished:
+        message = describe_end(StopReason.finished, plan)
+    elif not message:
+        message = left(plan) if plan.progress.open else 'the plan of the session is as it was'
     return Result(end.reason, plan, job.phases, job.record, end.output, message, end.limit, job.denied, end.error)
 
 

@@ -325,6 +325,13 @@ async def test_a_run_that_is_stopped_gives_back_what_it_holds() -> None:
     assert (result.stop_reason, STATUS[result.stop_reason]) == (StopReason.interrupted, 130)
     assert (result.plan.step('1').status, result.plan.step('1').note) == (TaskStatus.pending, 'interrupted')
     assert result.plan.owner is None
+    assert result.message == '3 steps are open, `planctl run` goes on'
+    stop = Stop()
+    result = await running(store, Scripted(moving('completed', '1', '2', '3'), hang), stop=stop)
+    assert (result.stop_reason, result.message) == (
+        StopReason.interrupted,
+        'the plan is finished: 3 of 3 steps completed',
+    )
 
 
 async def test_a_store_that_is_gone_in_the_middle_is_an_error_with_the_plan_as_it_was_known(tmp_path: Path) -> None:
