@@ -14,13 +14,14 @@ class Redrawn(Live):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._width = self.console.width
+        self._width = 0
+        """How wide the terminal was when it was drawn last; 0 when it was not yet."""
 
     def refresh(self) -> None:
         """Draw it in the place of what was drawn before."""
         with self._lock:
             before, self._width = self._width, self.console.width
-            if self._width < before and self._live_render.last_render_height:
+            if self._width < before:
                 options = self.console.options.update(width=before)
                 lines = self.console.render_lines(self._live_render.renderable, options, pad=False)
                 wrapped = sum(max(0, Segment.get_line_length(line) - 1) // self._width for line in lines)
