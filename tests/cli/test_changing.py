@@ -67,7 +67,10 @@ def test_everything_of_a_step_is_edited_at_once(cli: Cli) -> None:
     assert cli.ok('edit', '1', *words).out == 'edited 1 · 1 is under 3 now · 1 waits for 2\n'
     assert steps(cli)['1'] == Step('1', 'Uno', TaskStatus.blocked, 'Doing', '3', ('2',))
     assert list(steps(cli)) == ['2', '1', '3']
-    assert cli.ok('edit', '1', '--drop-dependency', '2', '--under', 'none').out == 'edited 1 · 1 is at the top level now · 1 is pending\n'
+    assert (
+        cli.ok('edit', '1', '--drop-dependency', '2', '--under', 'none').out
+        == 'edited 1 · 1 is at the top level now · 1 is pending\n'
+    )
     assert steps(cli)['1'].parent_id is None
 
 
