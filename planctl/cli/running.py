@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import AsyncExitStack, ExitStack, suppress
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
 
 from planctl.agent.job import Job, Stop, Wanted
 from planctl.agent.lease import Holder
-from planctl.agent.outcome import STATUS, Result, StopReason
+from planctl.agent.outcome import STATUS, Result
 from planctl.agent.runner import help_out, run
 from planctl.agent.tracing import start_tracing
-from planctl.agent.watch import RunEvent
+from planctl.agent.watch import RunEvent, ToolReturned
 from planctl.cli import live_long
 from planctl.cli.asides import asides
 from planctl.cli.asking import Asking
@@ -40,6 +41,7 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
     stop, holder = Stop(), Holder.here()
     actor = actor_of(settings)
     came: list[Result] = []
+    cut_off: list[ToolReturned] = []
     with ExitStack() as open_now:
         hear = open_now.enter_context(asides(settings))
         open_now.callback(start_tracing(lambda text: complain(f'planctl: {text}')))
@@ -48,6 +50,7 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
         watch = open_now.enter_context(reporter(settings))
 
         def tell(event: RunEvent) -> None:
+            cut_off.extend(_cut_off(event))
             if log is not None:
                 log(event)
             watch(event)
@@ -56,22 +59,16 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
             watch.close()
             return _finish(settings, came[0], listed=watch.plain, answered=events != '-')
 
-        async def ready(held: AsyncExitStack) -> BaseStore:
-            """Open what the run needs; what does not come up is not waited for after Ctrl-C."""
-            stop.bind()
-            try:
-                store = await held.enter_async_context(opening)
-                for servers in cast.servers:
-                    await held.enter_async_context(servers.running(hear))
-            finally:
-                stop.unbind()
-            return store
-
         async def go() -> None:
             person: Asking | None = None
             with signals_end(stop, watch.close, deaf=lambda: person is not None and person.is_editing):
                 async with AsyncExitStack() as held:
-                    store = await ready(held)
+                    # What does not come up is not waited for after Ctrl-C.
+                    stop.bind()
+                    try:
+                        store = await _ready(held, opening, [each.running(hear) for each in cast.servers])
+                    finally:
+                        stop.unbind()
                     person = Asking(watch, store, actor) if is_conversation() else None
                     job = Job(store, cast.executor, wanted, tell, cast.planner, person, where, holder)
                     if wanted.helps:
@@ -85,7 +82,7 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
             if log is not None:
                 log.finish(result)
             came.append(result)
-            if result.stop_reason in _CUT_OFF and is_left_behind():
+            if (cut_off or stop.reason is not None) and is_left_behind():
                 status = finish()
                 with suppress(Exception):  # What was to be said of it is said.
                     open_now.close()
@@ -106,14 +103,20 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
         return finish()
 
 
-_CUT_OFF = (
-    StopReason.limit,
-    StopReason.error,
-    StopReason.interrupted,
-    StopReason.terminated,
-    StopReason.hung_up,
-)
-"""The ends at which a tool may be at work."""
+async def _ready(
+    held: AsyncExitStack,
+    opening: AbstractAsyncContextManager[BaseStore],
+    servers: Sequence[AbstractAsyncContextManager[None]],
+) -> BaseStore:
+    store = await held.enter_async_context(opening)
+    for server in servers:
+        await held.enter_async_context(server)
+    return store
+
+
+def _cut_off(event: RunEvent) -> list[ToolReturned]:
+    """Return the event when it says that a tool was cut off, which may go on where it knows no cancelling."""
+    return [event] if isinstance(event, ToolReturned) and event.outcome == 'interrupted' else []
 
 
 def _flushed(status: int) -> int:

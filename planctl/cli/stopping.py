@@ -52,4 +52,10 @@ def signals_end(stop: Stop, close: Callable[[], None], *, deaf: Callable[[], boo
 
 def is_left_behind() -> bool:
     """Whether a tool that knows no cancelling still runs on a thread, for which the interpreter would wait."""
-    return any(thread is not threading.main_thread() and not thread.daemon for thread in threading.enumerate())
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    return any(not thread.daemon and not _is_idle(thread) for thread in others)
+
+
+def _is_idle(thread: threading.Thread) -> bool:
+    """Whether a thread of those that run tools waits for the next one; it ends with the loop."""
+    return thread in getattr(thread, 'idle_workers', ())
