@@ -57,15 +57,37 @@ def answer_stream() -> TextIO:
 
 @contextmanager
 def for_answers_alone() -> Generator[None]:
-    """Keep stdout for the answer: what other code prints meanwhile goes to stderr."""
+    """Keep stdout for the answer: what other code, or a process that it starts, prints meanwhile goes to stderr."""
     stream = sys.stdout
-    _answers.append(stream)
-    sys.stdout = sys.stderr
+    with _apart(stream) as answers:
+        _answers.append(answers)
+        sys.stdout = sys.stderr
+        try:
+            yield
+        finally:
+            _answers.pop()
+            sys.stdout = stream
+
+
+@contextmanager
+def _apart(stream: TextIO) -> Generator[TextIO]:
+    """Yield what writes where stdout does, under a number that no other process is given; theirs is that of stderr."""
     try:
-        yield
-    finally:
-        _answers.pop()
-        sys.stdout = stream
+        is_own = stream.fileno() == 1
+    except (AttributeError, OSError, ValueError):  # There is none, or it stands for it in a test.
+        is_own = False
+    if not is_own:
+        yield stream
+        return
+    with open(os.dup(1), 'w', encoding=stream.encoding, errors=stream.errors) as answers:
+        if sys.stderr is None:  # pyright: ignore[reportUnnecessaryComparison] - it is, after `2>&-`
+            _to_nowhere(stream)
+        else:
+            os.dup2(2, 1)
+        try:
+            yield answers
+        finally:
+            os.dup2(answers.fileno(), 1)
 
 
 def emit(text: str, *, markup: bool = False) -> None:
