@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, suppress
 
@@ -42,6 +43,7 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
     actor = actor_of(settings)
     came: list[Result] = []
     cut_off: list[ToolReturned] = []
+    known = threading.enumerate()
     with ExitStack() as open_now:
         hear = open_now.enter_context(asides(settings))
         open_now.callback(start_tracing(lambda text: complain(f'planctl: {text}')))
@@ -82,7 +84,7 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
             if log is not None:
                 log.finish(result)
             came.append(result)
-            if (cut_off or stop.reason is not None) and is_left_behind():
+            if (cut_off or stop.reason is not None) and is_left_behind(known):
                 status = finish()
                 with suppress(Exception):  # What was to be said of it is said.
                     open_now.close()

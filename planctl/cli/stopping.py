@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import contextmanager, suppress
 
 from planctl.agent.job import Stop
@@ -50,10 +50,12 @@ def signals_end(stop: Stop, close: Callable[[], None], *, deaf: Callable[[], boo
             signal.signal(number, handler)
 
 
-def is_left_behind() -> bool:
-    """Whether a tool that knows no cancelling still runs on a thread, for which the interpreter would wait."""
-    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
-    return any(not thread.daemon and not _is_idle(thread) for thread in others)
+def is_left_behind(known: Container[threading.Thread]) -> bool:
+    """Whether a tool that knows no cancelling still runs on a thread, for which the interpreter would wait.
+
+    The `known` ones were there before the run: whose they are waits for them.
+    """
+    return any(not thread.daemon and not _is_idle(thread) for thread in threading.enumerate() if thread not in known)
 
 
 def _is_idle(thread: threading.Thread) -> bool:

@@ -80,6 +80,32 @@ def test_a_tool_that_blocks_its_thread_does_not_keep_a_run_whose_time_is_over(fo
     assert plan_in(folder).step('1').note == 'interrupted'
 
 
+def test_a_run_inside_of_another_program_ends_no_more_than_itself(folder: Path) -> None:
+    # The program has a thread of its own, for which nobody but the program waits.
+    program = """
+import threading, sys
+from planctl.cli.app import run
+done = threading.Event()
+threading.Thread(target=done.wait).start()
+try:
+    status = run(sys.argv[1:])
+finally:
+    done.set()
+print('went on with', status)
+"""
+    words = ('run', '1. a `exec sleep 60`', '--plan-first', '--agent', 'agents:agent', '--timeout', '2s', '--quiet')
+    ended = subprocess.run(
+        [sys.executable, '-c', program, *words],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ended.returncode, ended.stdout.splitlines()[-1]) == (0, 'went on with 6'), ended.stderr
+
+
 def test_a_second_signal_ends_the_process_at_once(folder: Path) -> None:
     with started(folder, '1. a `anything`', '--plan-first', '--agent', 'agents:hung') as process:
         until((folder / 'blocking').exists)
