@@ -19,7 +19,7 @@ from planctl.agent.roles import executor_role
 from planctl.agent.waiting import are_at_work, others_done
 from planctl.agent.watch import StartedAnew
 from planctl.change import Change
-from planctl.errors import ModelError, UnfinishedPlan, Unsupported
+from planctl.errors import ModelError, NotFound, UnfinishedPlan, Unsupported
 from planctl.operations import Describe
 from planctl.plan import Plan, Step, TaskStatus
 from planctl.readiness import available
@@ -50,6 +50,13 @@ async def prepare(job: Job, plan: Plan, objective: str) -> End | None:
     if is_new:
         await job.write(Describe(objective=objective), actor=job.executor, label='run')
     return None
+
+
+def require_approvable(job: Job, plan: Plan) -> None:
+    """Raise `NotFound` when a plan is to be approved, and there would be none before an agent is at work."""
+    if job.wanted.approve and not job.wanted.plans and (not plan.steps or begins_anew(job, plan)):
+        hint = 'planctl run --plan-first --approve "what is to be done"'
+        raise NotFound('there is no plan to approve yet', hint=hint)
 
 
 def begins_anew(job: Job, plan: Plan) -> str:
@@ -109,12 +116,21 @@ class _Afresh:
         return self._every is not None and progress.open > 0 and progress.resolved - self._resolved >= self._every
 
 
+def over_already(job: Job, plan: Plan) -> End | None:
+    """Return why a run has nothing to carry out, nor to wait for; `None` when it has."""
+    now = time.time()
+    reason = settled(plan, job.executor, now)
+    if reason is None or are_at_work(plan, now) or begins_anew(job, plan):
+        return None
+    return End(reason, describe_end(reason, plan))
+
+
 async def carry_out(job: Job, model: Model) -> End:
     """Have the agent work on the plan until it is over, and return why it is."""
     plan = await job.read()
-    objective, now = begins_anew(job, plan), time.time()
-    if not objective and (reason := settled(plan, job.executor, now)) is not None and not are_at_work(plan, now):
-        return End(reason, describe_end(reason, plan))
+    if (end := over_already(job, plan)) is not None:
+        return end
+    objective = begins_anew(job, plan)
     store = job.working_store()
     anew = ForNewObjective(store, objective) if objective else None
     looking = asyncio.create_task(job.look_out())

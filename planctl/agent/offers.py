@@ -13,7 +13,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 
 from planctl.agent.adoption import DraftStore, Mode
 from planctl.agent.at_once import AtOnce
-from planctl.agent.executor import prepare
+from planctl.agent.executor import over_already, prepare, require_approvable
 from planctl.agent.handover import EXECUTOR, PLANNER, WORKER
 from planctl.agent.job import End, Job
 from planctl.agent.lease import session_lease
@@ -26,6 +26,7 @@ from planctl.change import Change
 from planctl.errors import NotFound, PlanctlError, SpecError
 from planctl.plan import Plan
 from planctl.stores.memory import InMemoryPlanStore
+from planctl.text import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +89,15 @@ async def would(job: Job, planner: Model | None, executor: Model | None) -> End 
             then = f', then carry it out with {executor.model_name} ({workers})' if executor is not None else ''
             return f'{how[mode_of(copy, plan, objective)]} with {planner.model_name}{then}'
         assert executor is not None
+        require_approvable(job, plan)
         end = await prepare(copy, plan, objective)
+        if end is None and plan.steps:
+            end = over_already(copy, plan)
         if end is not None:
             return end
     if not plan.progress.open:
         return f'carry out the objective with {executor.model_name} (one executor, which may plan)'
-    return f'carry out {plan.progress.open} open steps with {executor.model_name} ({workers})'
+    return f'carry out {counted(plan.progress.open, "open step")} with {executor.model_name} ({workers})'
 
 
 def workers_of(job: Job) -> str:

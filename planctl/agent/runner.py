@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.models import Model
 
-from planctl.agent.executor import begins_anew, carry_out, describe_end, left, prepare
+from planctl.agent.executor import begins_anew, carry_out, describe_end, left, prepare, require_approvable
 from planctl.agent.job import End, Job, Stop
 from planctl.agent.lease import session_lease
 from planctl.agent.outcome import Result, StopReason
@@ -50,6 +50,7 @@ async def run(job: Job, *, planner: Model | None, executor: Model | None, stop: 
         # Before the lease, which is a write: a session that is not there must not be made by asking for it.
         plan = await job.store.read()
         _objective(job, plan)
+        require_approvable(job, plan)
         if executor is not None and job.wanted.workers == 1:
             begins = not job.wanted.plans and (not plan.steps or bool(begins_anew(job, plan)))
             require_tools(job.executor_agent, plans=begins)
@@ -77,8 +78,10 @@ async def help_out(job: Job, executor: Model, stop: Stop | None = None, *, lease
 
     async def working(job: Job) -> End:
         plan = await job.read()
-        if not session_held(plan, time.time()):
-            _objective(job, plan)
+        if not session_held(plan, time.time()) and not plan.steps and not plan.objective:
+            raise NotFound(
+                f'session {plan.session!r} has no plan to work on', hint='planctl run --plan-first "what is to be done"'
+            )
         return await carry_out_together(job, executor, job.wanted.workers, lease)
 
     async with job.store:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from planctl.cli.settings import Settings
@@ -45,8 +46,12 @@ _HINTS: Mapping[tuple[str, str | None], str] = {
 
 def advise(error: PlanctlError, command: str | None, settings: Settings) -> None:
     """Give the error a hint by its code, where it has none and there is one. `command` is its first word."""
-    if error.hint is None:
-        error.hint = _hint(error, command, settings)
+    error.hint = _hint(error, command, settings) if error.hint is None else aimed(error.hint, settings)
+
+
+def aimed(text: str, settings: Settings) -> str:
+    """Return a text with the commands that it names, in back-ticks, made to mean the same plan."""
+    return re.sub(r'`planctl (?!--(?:db|session) )', lambda _: f'`{_planctl(settings)} ', text)
 
 
 def _hint(error: PlanctlError, command: str | None, settings: Settings) -> str | None:

@@ -49,7 +49,9 @@ def log(
     count: Annotated[
         int | None, typer.Option('-n', metavar='N', min=1, help='The last N changes.', show_default=False)
     ] = None,
-    since: Annotated[int, typer.Option('--since', metavar='REV', min=0, help='Only what came after.')] = 0,
+    since: Annotated[
+        int, typer.Option('--since', metavar='REV', min=0, help='Only what came after this revision.')
+    ] = 0,
     follow: Annotated[bool, typer.Option('--follow', help='Go on with what is being done, until Ctrl-C.')] = False,
 ) -> int:
     """Tell who changed what and when, the newest last."""

@@ -23,6 +23,7 @@ def look(settings: Settings, wanted: Wanted, cast: Cast, *, dry_run: bool) -> in
     from planctl.agent.job import Job
     from planctl.agent.offers import offers, would
     from planctl.agent.outcome import STATUS, counts
+    from planctl.cli.advice import aimed
     from planctl.cli.asides import asides
     from planctl.cli.casting import store_of
 
@@ -43,6 +44,7 @@ def look(settings: Settings, wanted: Wanted, cast: Cast, *, dry_run: bool) -> in
     with asides(settings) as hear:
         found, does, counted, objective = asyncio.run(go())
     status, words = (0, does) if isinstance(does, str) else (STATUS[does.reason], f'ask nothing: {does.message}')
+    words = aimed(words, settings)
     servers = [name for each in cast.servers for name in each.names]
     if settings.json:
         document: dict[str, Any] = {

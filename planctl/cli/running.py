@@ -16,6 +16,7 @@ from planctl.agent.runner import help_out, run
 from planctl.agent.tracing import start_tracing
 from planctl.agent.watch import RunEvent, ToolReturned
 from planctl.cli import live_long
+from planctl.cli.advice import advise, aimed
 from planctl.cli.asides import asides
 from planctl.cli.asking import Asking
 from planctl.cli.casting import Cast, store_of
@@ -81,6 +82,9 @@ def run_and_answer(settings: Settings, wanted: Wanted, cast: Cast, events: str |
                     job.introduce()
             if cast.rehearsal is not None:
                 result = cast.rehearsal.ended(result)
+            result.message = aimed(result.message, settings)
+            if result.error is not None:
+                advise(result.error, 'run', settings)
             if log is not None:
                 log.finish(result)
             came.append(result)

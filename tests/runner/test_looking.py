@@ -99,9 +99,15 @@ def test_a_dry_run_is_refused_as_the_run_would_be(here: Path, capsys: pytest.Cap
     before = (here / 'plan.db').read_bytes()
     capsys.readouterr()
     assert answer(capsys, 'x', '--plan-first', '--dry-run', status=4)['code'] == 'unfinished_plan'
-    assert answer(capsys, '--dry-run')['would'] == 'carry out 1 open steps with never (one executor)'
+    assert answer(capsys, '--dry-run')['would'] == 'carry out 1 open step with never (one executor)'
     assert answer(capsys, 'x', '--replan', '--dry-run')['would'].startswith('plan the open steps again with never')
     assert (here / 'plan.db').read_bytes() == before
+    assert run(['block', '1', '-m', 'no key']) == 0
+    capsys.readouterr()
+    waiting = answer(capsys, '--dry-run', '--session', 'default', status=6)['would']
+    assert waiting.startswith('ask nothing: nothing can be worked on, 1 step is open: 1 blocked; ')
+    mine = 'planctl --session default'
+    assert waiting.endswith(f'`{mine} reopen 1` and `{mine} run` when that is mended')
     assert run(['done', '1']) == 0
     capsys.readouterr()
     document = answer(capsys, '--dry-run')

@@ -24,7 +24,8 @@ from planctl.agent.watch import Decided
 from planctl.cli.asking import Asking
 from planctl.cli.live import reporter
 from planctl.cli.settings import Settings
-from planctl.core import apply
+from planctl.core import apply, read
+from planctl.errors import NotFound
 from planctl.operations import Add, Describe, Remove, SetStatus
 from planctl.plan import Plan, TaskStatus
 from planctl.stores.base import BaseStore
@@ -141,6 +142,18 @@ async def test_a_plan_that_is_there_is_approved_as_well_and_an_emptied_one_is_no
     result = await running(store, executor, person=reviewer)
     assert (result.stop_reason, executor.asked, reviewer.saw[0][1]) == (StopReason.planned, [], False)
     assert result.message == 'the plan is kept; it is empty'
+
+
+@pytest.mark.parametrize('finished', [False, True])
+async def test_what_has_no_plan_yet_is_not_carried_out_unseen(finished: bool) -> None:
+    store = InMemoryPlanStore()
+    if finished:
+        await apply(store, Describe(objective='before'), Add('a', status=TaskStatus.completed))
+    before = await read(store)
+    executor, reviewer = Scripted('?'), Reviewer(Go())
+    with pytest.raises(NotFound, match='there is no plan to approve yet'):
+        await running(store, executor, objective='X', person=reviewer)
+    assert (executor.asked, reviewer.saw, await read(store)) == ([], [], before)
 
 
 # --- Tools that need approval ---------------------------------------------------------------------------------------
