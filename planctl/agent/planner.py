@@ -163,7 +163,9 @@ class _Planning:
 def mode_of(job: Job, plan: Plan, objective: str) -> Mode:
     """Return what becomes of the steps that are there. Raises `NotFound` and `UnfinishedPlan`."""
     if not objective:
-        raise NotFound(f'session {plan.session!r} has no objective to plan for')
+        raise NotFound(
+            f'session {plan.session!r} has no objective to plan for', hint='give it as a word, or - and on stdin'
+        )
     if job.wanted.append:
         return Mode.append
     if job.wanted.replan:
